@@ -21,6 +21,7 @@ import (
 	"palyra/internal/run"
 	"palyra/internal/sandbox/bare"
 	"palyra/internal/seal/trustedfiles"
+	"palyra/internal/skill"
 	"palyra/internal/skill/registry"
 	"palyra/internal/store"
 	"palyra/internal/tiera"
@@ -97,7 +98,8 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	p.tiers, err = tiers.Open(tiers.Config{
 		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p,
 		Vault: d.vault, Ask: p.askHost, Ports: publish.New(c.DoorPorts(), d.Log), Started: func(id palyra.CallID) { p.calls.Started(id) },
-		Mask: d.Mask, Calls: func() *run.Calls { return p.calls },
+		Packs: func(ctx context.Context, plan palyra.Plan) (skill.Pack, error) { return p.skills.Folder(ctx, plan) },
+		Mask:  d.Mask, Calls: func() *run.Calls { return p.calls },
 		Lists: d.files, Room: func(bytes int64) (bool, int64) { return d.undo.Room(bytes) }, Posture: d.current, Now: now, Log: d.Log,
 	})
 	if err != nil {
@@ -117,7 +119,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	}
 	p.skills, err = registry.New(ctx, registry.Config{
 		DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Runtime: p.tierA.Runner(), Host: p.skillHost,
-		Forget: tiera.Forget, Now: now, Log: d.Log,
+		Forget: tiera.Forget, Scripts: tiers.Scripts{Tiers: p.tiers}, Now: now, Log: d.Log,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/subpath"
 	"palyra/secrets"
 )
@@ -43,7 +44,7 @@ func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call)
 
 // lacks names what a plan promises and does not hold before it runs. What is laid out for the one run comes later.
 func (r *Runner) lacks(p palyra.Plan, b Backend, held palyra.Enforcement) []string {
-	later := append(r.byUs(), secrets.LentMechanisms(p.Enforcement.Mechanisms)...)
+	later := slices.Concat(r.byUs(), secrets.LentMechanisms(p.Enforcement.Mechanisms), cage.Own(p.Enforcement.Mechanisms))
 	return Lacks(withoutMechanisms(p.Enforcement, later...), r.ours(b, held))
 }
 
@@ -77,6 +78,8 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	case len(p.Publish) > 0 && (!walled(b) || r.Ports == nil || !p.Background()):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonPortDenied, "a run in tier %s cannot publish ports", p.Tier).
 			WithRemedy("propose the call in tier c, or without publish")
+	case p.Source == palyra.SourceSkill && (!walled(b) || r.Cage == nil || !cage.Needed(p)):
+		return bad("nothing would hold the script to what its skill was granted")
 	case p.Staging.Own() && (!walled(b) || p.Terminal || p.Stdin == palyra.StdinLive || p.AgentSocket || p.UnixSockets):
 		return bad("what it writes cannot be kept apart")
 	case p.Staging.Staged() && (!walled(b) || p.Staging.Review && !p.AgentSocket):

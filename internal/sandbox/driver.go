@@ -7,6 +7,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/stage"
 )
 
@@ -30,10 +31,11 @@ type Backend interface {
 // Job is a program to run, resolved and checked.
 type Job struct {
 	Call       palyra.CallID
-	Payer      string   // in whose share it is counted of what all runs have together
-	Path       string   // program, absolute
-	Sealed     *os.File // not nil: run this immutable copy instead
-	Covers     []Cover  // files of the run's own, laid over paths of its room; only where the tier has a room
+	Cage       *cage.Cage // holds a script of a skill; nil: it is none
+	Payer      string     // in whose share it is counted of what all runs have together
+	Path       string     // program, absolute
+	Sealed     *os.File   // not nil: run this immutable copy instead
+	Covers     []Cover    // files of the run's own, laid over paths of its room; only where the tier has a room
 	Argv       []string
 	Env        []string
 	Cwd        string

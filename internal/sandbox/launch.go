@@ -11,6 +11,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/dotenv"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/subpath"
 	"palyra/secrets"
 )
@@ -75,6 +76,12 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket || l.plan.Background(),
 		Expect: withoutMechanisms(l.plan.Enforcement, l.notTheBackends()...),
 	}
+	if cage.Needed(l.plan) {
+		if l.job.Cage, err = l.Cage(ctx, l.plan); err != nil {
+			return err
+		}
+		l.plan.Inputs = cage.Files(l.plan.Inputs)
+	}
 	if walled(l.backend) {
 		err = l.makeRoom(ctx)
 	} else {
@@ -105,7 +112,8 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 
 // notTheBackends returns mechanisms that others than the backend apply.
 func (l *runStart) notTheBackends() []string {
-	names := append([]string{Sealed, Guarded, Masked}, secrets.LentMechanisms(l.plan.Enforcement.Mechanisms)...)
+	names := slices.Concat([]string{Sealed, Guarded, Masked}, secrets.LentMechanisms(l.plan.Enforcement.Mechanisms),
+		cage.Own(l.plan.Enforcement.Mechanisms))
 	if l.Guard != nil {
 		names = append(names, l.Guard.Mechanisms()...)
 	}
@@ -125,7 +133,11 @@ func (l *runStart) makePrivateDir() (err error) {
 
 // makeRoom gives a walled run its caches, and the doors through which alone it reaches others.
 func (l *runStart) makeRoom(ctx context.Context) (err error) {
-	l.job.Env = append(l.job.Env, "HOME="+cell.RoomHome, "TMPDIR="+cell.RoomTmp)
+	tmp := cell.RoomTmp
+	if l.job.Cage != nil && subpath.Within(tmp, l.plan.Workspace.Path) { // which is not given as a whole then
+		tmp = cell.RoomHome
+	}
+	l.job.Env = append(l.job.Env, "HOME="+cell.RoomHome, "TMPDIR="+tmp)
 	l.job.Expect.Mode = "" // of the network: the guard's, not the backend's
 	for _, m := range l.plan.Mounts {
 		if !m.Writable {

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/dotenv"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/sandbox/hint"
 )
 
@@ -173,6 +174,9 @@ func (l *runStart) held(e palyra.Enforcement) palyra.Enforcement {
 		e.Mechanisms = append(e.Mechanisms, Sealed)
 	}
 	e.Mechanisms = append(e.Mechanisms, l.lent...)
+	if l.job.Cage != nil {
+		e.Mechanisms = append(e.Mechanisms, cage.Own(l.plan.Enforcement.Mechanisms)...)
+	}
 	if l.masked() { // it would not have begun otherwise
 		e.Mechanisms = append(e.Mechanisms, Masked)
 	}

@@ -37,6 +37,7 @@ import (
 	"palyra"
 	"palyra/internal/dotenv"
 	"palyra/internal/mask"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/stage"
 )
 
@@ -49,26 +50,27 @@ const Guarded = "egress_guard"
 
 // Config wires a Runner.
 type Config struct {
-	Backends []Backend                                             // at most one for a tier
-	Stdin    func(palyra.Plan) ([]byte, error)                     // the bytes that plan.Stdin is the digest of
-	Size     func(palyra.Plan) (rows, cols int)                    // of a terminal at first; nil or 0: 24 by 80
-	Dir      string                                                // parent of private directories; made and checked here
-	Caches   string                                                // below which mounts may be writable; empty: none may
-	Own      palyra.Executable                                     // the program that Try runs; zero: nothing can be tried
-	Agents   Agents                                                // nil: no run can be an agent itself
-	Started  func(palyra.CallID)                                   // is told of background processes that run; or nil
-	Ports    Ports                                                 // nil: no run publishes ports
-	Guard    EgressGuard                                           // nil: no run has any network
-	Masks    *dotenv.Masks                                         // nil: no run has masked files
-	Posture  func(palyra.Tier) (digest palyra.Digest, held bool)   // the tier's posture; nil: none was probed
-	Changed  func(context.Context, *palyra.Call, []string)         // called with sealed paths that changed from outside during a run; or nil
-	Left     func(context.Context, *palyra.Call, []palyra.Remnant) // called with the remnants of runs; may be nil
-	Swapped  func(context.Context, *palyra.Call, []string)         // called with inputs that changed during a run without copies; or nil
-	List     List                                                  // lists the changes of runs; may be nil
-	Probed   bool                                                  // refuse tiers that Posture does not know to hold
-	Streams  Streams                                               // nil: nobody follows
-	Mask     *mask.Masker                                          // masks what programs print; nil: nothing is
-	Grace    time.Duration                                         // from SIGTERM to SIGKILL; 0: two seconds
+	Backends []Backend                                              // at most one for a tier
+	Stdin    func(palyra.Plan) ([]byte, error)                      // the bytes that plan.Stdin is the digest of
+	Size     func(palyra.Plan) (rows, cols int)                     // of a terminal at first; nil or 0: 24 by 80
+	Dir      string                                                 // parent of private directories; made and checked here
+	Caches   string                                                 // below which mounts may be writable; empty: none may
+	Own      palyra.Executable                                      // the program that Try runs; zero: nothing can be tried
+	Agents   Agents                                                 // nil: no run can be an agent itself
+	Started  func(palyra.CallID)                                    // is told of background processes that run; or nil
+	Ports    Ports                                                  // nil: no run publishes ports
+	Guard    EgressGuard                                            // nil: no run has any network
+	Masks    *dotenv.Masks                                          // nil: no run has masked files
+	Posture  func(palyra.Tier) (digest palyra.Digest, held bool)    // the tier's posture; nil: none was probed
+	Changed  func(context.Context, *palyra.Call, []string)          // called with sealed paths that changed from outside during a run; or nil
+	Left     func(context.Context, *palyra.Call, []palyra.Remnant)  // called with the remnants of runs; may be nil
+	Swapped  func(context.Context, *palyra.Call, []string)          // called with inputs that changed during a run without copies; or nil
+	List     List                                                   // lists the changes of runs; may be nil
+	Cage     func(context.Context, palyra.Plan) (*cage.Cage, error) // draws those of skills' scripts; nil: there are none
+	Probed   bool                                                   // refuse tiers that Posture does not know to hold
+	Streams  Streams                                                // nil: nobody follows
+	Mask     *mask.Masker                                           // masks what programs print; nil: nothing is
+	Grace    time.Duration                                          // from SIGTERM to SIGKILL; 0: two seconds
 	Now      func() time.Time
 	Log      *slog.Logger // nil: nothing is logged
 }

@@ -11,6 +11,7 @@ package skill
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"palyra"
@@ -174,4 +175,41 @@ type Shrinking struct {
 	Granted Capabilities `json:"granted"`
 	Needed  Capabilities `json:"needed"`
 	Applied bool         `json:"applied"`
+}
+
+// SaysMay begins what plans say among their mechanisms of each thing that a skill was granted: KIND:VALUE follows.
+const SaysMay = "skill_may:"
+
+// Said is what a plan's mechanisms say that a skill was granted.
+func Said(mechanisms []string) (Capabilities, error) {
+	var terms []string
+	for _, m := range mechanisms {
+		if term, ok := strings.CutPrefix(m, SaysMay); ok {
+			terms = append(terms, term)
+		}
+	}
+	return CapabilitiesOf(terms)
+}
+
+// Script is a script of a skill's folder, as it is to be run.
+type Script struct {
+	ID       string
+	Name     string   // its path in the folder
+	Program  string   // by which it is run, by name
+	Options  []string // of the program, before the script
+	Args     []string
+	Stdin    string
+	Granted  Capabilities
+	Limits   Limits
+	Says     []string       // mechanisms of the plan, for policies
+	Bound    []palyra.Input // what the plan binds beside programs
+	Describe string         // for people
+}
+
+// Pack is the folder of a verified package.
+type Pack struct {
+	ID      string
+	Digest  palyra.Digest // of the package
+	Files   map[string][]byte
+	Scripts []string
 }

@@ -84,7 +84,11 @@ func (g egressGuard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (s
 			return nil, err
 		}
 	}
-	s, err := g.Guard.Open(ctx, c, p)
+	asks := c
+	if p.Source == palyra.SourceSkill { // hosts that a skill was not granted are none that somebody may add in passing
+		asks = nil
+	}
+	s, err := g.Guard.Open(ctx, asks, p)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/seal"
 	"palyra/internal/seal/trustedfiles"
+	"palyra/internal/skill"
 	"palyra/internal/tool/process"
 	"palyra/secrets"
 )
@@ -40,17 +41,18 @@ type Config struct {
 	CellDigest string                                  // SHA-256 of the palyra-cell to run, in hex; without it no program is run
 	Drivers    func(Config) ([]sandbox.Backend, error) // makes those of this system
 	Journal    *journal.Journal
-	Agents     sandbox.Agents                                  // answers runs that are agents themselves
-	Streams    sandbox.Streams                                 // hears and feeds runs
-	Mask       *mask.Masker                                    // masks what they print; nil: nothing is
-	Ports      *publish.Ports                                  // publishes ports of background processes
-	Started    func(palyra.CallID)                             // is told of background processes that run; or nil
-	Vault      Vault                                           // lends secrets; nil: there are none
-	Ask        egress.Ask                                      // puts hosts to people
-	Calls      func() *run.Calls                               // of which running ones ask for signatures
-	Lists      Lists                                           // keeps what runs changed; nil: nobody does
-	Room       func(bytes int64) (never bool, pushesOut int64) // what keeping so many replaced bytes means (undo.Room); nil: nothing
-	Posture    func(palyra.Tier) (palyra.Digest, bool)         // what was found out about a tier
+	Agents     sandbox.Agents                                         // answers runs that are agents themselves
+	Streams    sandbox.Streams                                        // hears and feeds runs
+	Mask       *mask.Masker                                           // masks what they print; nil: nothing is
+	Ports      *publish.Ports                                         // publishes ports of background processes
+	Started    func(palyra.CallID)                                    // is told of background processes that run; or nil
+	Vault      Vault                                                  // lends secrets; nil: there are none
+	Ask        egress.Ask                                             // puts hosts to people
+	Calls      func() *run.Calls                                      // of which running ones ask for signatures
+	Lists      Lists                                                  // keeps what runs changed; nil: nobody does
+	Room       func(bytes int64) (never bool, pushesOut int64)        // what keeping so many replaced bytes means (undo.Room); nil: nothing
+	Packs      func(context.Context, palyra.Plan) (skill.Pack, error) // the folders of skills, as they are verified now
+	Posture    func(palyra.Tier) (palyra.Digest, bool)                // what was found out about a tier
 	Now        func() time.Time
 	Log        *slog.Logger
 }
@@ -151,7 +153,7 @@ func tierOf(setting string) palyra.Tier {
 func (t *Tiers) runner() (*sandbox.Runner, error) {
 	p := t.Settings.Process
 	return sandbox.New(sandbox.Config{
-		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
+		Backends: t.backends, Stdin: t.stdin, Size: t.size, Cage: t.cage,
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
 		Guard:   egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder, t.recordUse, t.signing(), t.signature},
 		Streams: t.Streams, Mask: t.Mask,

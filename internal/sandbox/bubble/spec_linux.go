@@ -124,6 +124,16 @@ func (b *Backend) landlock(w *want) cell.Landlock {
 	add := func(path string, access uint64, optional bool) {
 		l.Rules = append(l.Rules, cell.Rule{Path: path, Access: access & l.FS, Optional: optional, Plain: true})
 	}
+	devices := func() {
+		for _, p := range strings.Fields("null zero full random urandom tty pts") {
+			add("/dev/"+p, cells.ToTalk, true)
+		}
+	}
+	if w.cage != nil {
+		caged(w, add)
+		devices()
+		return l
+	}
 	add("/", cells.ToRun, false)
 	for _, p := range append(bwrap.Writable(), w.room.Workspace) {
 		add(p, work, false)
@@ -136,9 +146,7 @@ func (b *Backend) landlock(w *want) cell.Landlock {
 			add(m.Target, work, false)
 		}
 	}
-	for _, p := range strings.Fields("null zero full random urandom tty pts") {
-		add("/dev/"+p, cells.ToTalk, true)
-	}
+	devices()
 	return l
 }
 

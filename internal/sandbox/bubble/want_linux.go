@@ -9,6 +9,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/stage"
 )
 
@@ -22,6 +23,7 @@ type want struct {
 	bound []stage.Bound // files that lie on it
 	moves []string      // directories that lie there whole, so that they can be renamed
 	layer palyra.CallID // the agent whose stage it is, instead of one of its own; empty: none
+	cage  *cage.Cage    // of a skill's script; nil: it is none
 	lends bool          // it is that agent's own room
 	key   string        // equal for equal rooms
 	place string        // equal for the same sealed names in the same directory
@@ -40,9 +42,13 @@ func (b *Backend) want(j sandbox.Job) *want {
 	if w.stage || w.lends {
 		w.room.Stages = b.config.Stages
 	}
+	var held any
+	if c := j.Cage; c != nil {
+		w.cage, w.room.Pack, held = c, c.Pack, []any{c.Read, c.Write, c.Programs, c.Pack.At, c.Pack.Digest}
+	}
 	w.place = placeOf(j.Workspace, w.seals)
 	w.key = w.place + keyOf(j.UID, j.GID, w.room.Repository, w.room.Mounts, w.room.Files, w.doors, w.unix, w.room.Tmp,
-		w.stage, w.bound, w.moves, w.layer)
+		w.stage, w.bound, w.moves, w.layer, held)
 	return w
 }
 

@@ -280,6 +280,30 @@ func (a *arguments) roomFiles(r Room, places *placeList) error {
 	return nil
 }
 
+// maxPack is the most files of a pack: as many as a package has.
+const maxPack = 256
+
+// pack adds the folder of a skill, from memory, as copies in the room's own root, which becomes read-only as a whole.
+func (a *arguments) pack(r Room, places *placeList) error {
+	if r.Pack.At == "" {
+		return nil
+	}
+	if why := places.take(r.Pack.At, true); why != "" || len(r.Pack.Files) > maxPack {
+		return badProfile("the folder of a skill cannot be laid at %s: %d files, %s", Show(r.Pack.At), len(r.Pack.Files), why)
+	}
+	for _, f := range r.Pack.Files {
+		if !subpath.Below(r.Pack.At, f.Path) {
+			return badProfile("the file %s does not lie in the folder of its skill", Show(f.Path))
+		}
+		n, err := a.data(f.Path, string(f.Data))
+		if err != nil {
+			return err
+		}
+		a.add("--perms", "0555", "--file", n, f.Path)
+	}
+	return nil
+}
+
 // workspaceClosed explains why a workspace could not be opened.
 func workspaceClosed(r Room, err error) error {
 	name := Show(r.Workspace)

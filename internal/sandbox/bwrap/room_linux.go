@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/sandbox/cage"
 )
 
 // Hostname is the host name inside a room.
@@ -38,7 +39,8 @@ type Room struct {
 
 	Mounts []palyra.Mount
 	Files  []palyra.RoomFile
-	Tmp    int64 // bytes of /tmp, and again of the home and of /dev/shm
+	Pack   cage.Pack // of a skill
+	Tmp    int64     // bytes of /tmp, and again of the home and of /dev/shm
 }
 
 // Inside returns the run's uid and gid inside the room.
@@ -189,6 +191,9 @@ func (b *Program) arrange(a *arguments, r Room, items []item) error {
 		return err
 	}
 	if err := a.roomFiles(r, places); err != nil {
+		return err
+	}
+	if err := a.pack(r, places); err != nil {
 		return err
 	}
 	a.fasten(r, items)

@@ -86,7 +86,8 @@ func (s *Set) Mounts() (string, error) { return s.mounts.Text() }
 
 // keyOf is equal for rooms that can be made from one template.
 func keyOf(r bwrap.Room) string {
-	b, _ := json.Marshal([]any{r.UID, r.GID, r.Workspace, r.Repository, r.Mounts, r.Files, r.Tmp, r.Stages}) // plain values cannot fail
+	pack := string(r.Pack.Digest) + r.Pack.At
+	b, _ := json.Marshal([]any{r.UID, r.GID, r.Workspace, r.Repository, r.Mounts, r.Files, r.Tmp, r.Stages, pack}) // plain values cannot fail
 	return string(b)
 }
 

@@ -6,7 +6,6 @@ package folder
 import (
 	"bytes"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,14 +23,13 @@ const (
 	maxKind    = 32
 )
 
-// interpreters are the programs that run files of these names.
-var interpreters = map[string]string{
-	".py": "python3", ".sh": "sh", ".bash": "bash", ".js": "node", ".mjs": "node", ".rb": "ruby", ".pl": "perl",
-}
-
 var (
-	link    = regexp.MustCompile(`(?i)\bhttps?://([a-z0-9][a-z0-9.-]{0,250}[a-z0-9])(:[0-9]{1,5})?`)
-	shebang = regexp.MustCompile(`^#![ \t]*(?:/usr/bin/env[ \t]+(?:-S[ \t]+)?)?(?:\S*/)?([A-Za-z0-9._+-]+)`)
+	// What of the workspace a script seems to read and write.
+	reads  = regexp.MustCompile(`\bopen\(|\bargv\b|readFile|read_text|\$[1-9@*{]|\bcat\b|<[ \t]*["']?[\w$./]|\b(?:find|grep|ls|wc|head|tail)\b|ARGV|<>`)
+	writes = regexp.MustCompile(`\bopen\([^)\n]{1,200},[ \t]*(?:mode[ \t]*=[ \t]*)?["'][waxr]?b?[+wax]|writeFile|appendFile|createWriteStream|write_text|write_bytes` +
+		`|[^&0-9<>=-]>>?[ \t]*["']?[\w$./]|\b(?:mkdir|makedirs|touch|tee|cp|mv|rm|unlink|rmtree|copyfile)\b|\.save\(|\.to_csv\(`)
+
+	link = regexp.MustCompile(`(?i)\bhttps?://([a-z0-9][a-z0-9.-]{0,250}[a-z0-9])(:[0-9]{1,5})?`)
 )
 
 // Manifest proposes the manifest of a folder, whose files are named as in a package. The id is the folder's name unless its
@@ -57,10 +55,19 @@ func Manifest(files map[string][]byte, name, publisher string) (skill.Manifest, 
 	}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		rel := strings.TrimPrefix(file, archive.Folder)
-		if program := runs(rel, files[file]); program != "" && len(m.Folder.Scripts) < maxScripts {
+		if program, _ := archive.Interpreter(rel, files[file]); program != "" && len(m.Folder.Scripts) < maxScripts {
 			m.Folder.Scripts = append(m.Folder.Scripts, rel)
 			m.Capabilities = m.Capabilities.Add("programs", program)
+			if more := m.Capabilities.Add("programs", programs(program, files[file])...); len(more.Programs) <= maxKind {
+				m.Capabilities = more
+			}
 			m.Capabilities = m.Capabilities.Add("hosts", hosts(files[file])...)
+			if reads.Match(files[file]) {
+				m.Capabilities = m.Capabilities.Add("read", ".")
+			}
+			if writes.Match(files[file]) {
+				m.Capabilities = m.Capabilities.Add("write", ".")
+			}
 		}
 	}
 	if len(m.Capabilities.Hosts) > maxKind || len(m.Capabilities.Programs) > maxKind {
@@ -77,6 +84,7 @@ func refuse(format string, args ...any) error {
 // front are the plain members of the block between two lines of dashes at the beginning of a SKILL.md.
 func front(raw []byte) map[string]string {
 	out := map[string]string{}
+	raw = bytes.ReplaceAll(bytes.TrimPrefix(raw, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 	text, ok := bytes.CutPrefix(raw, []byte("---\n"))
 	if !ok {
 		return out
@@ -85,11 +93,24 @@ func front(raw []byte) map[string]string {
 	if !ok {
 		return out
 	}
+	last := ""
 	for line := range strings.Lines(string(block)) {
-		key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		if _, again := out[key]; ok && !again {
-			out[key] = strings.Trim(strings.TrimSpace(value), `"'`)
+		if strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") { // goes on with the member above, or is one of its own
+			if more := strings.TrimSpace(line); last != "" && more != "" {
+				out[last] = strings.TrimSpace(out[last] + " " + more)
+			}
+			continue
 		}
+		key, value, ok := strings.Cut(strings.TrimRight(line, "\n"), ":")
+		last = ""
+		if _, again := out[key]; !ok || again {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		if folded := strings.Trim(value, "+-0123456789"); folded == ">" || folded == "|" { // its text is on the lines below
+			value, last = "", key
+		}
+		out[key] = strings.Trim(value, `"'`)
 	}
 	return out
 }
@@ -115,14 +136,6 @@ func plain(s string) string {
 		return r
 	}, s)
 	return palyra.Clip(strings.TrimSpace(s), maxShown)
-}
-
-// runs is the program that a file is run by; empty: it is no script.
-func runs(name string, raw []byte) string {
-	if m := shebang.FindSubmatch(raw); m != nil {
-		return string(m[1])
-	}
-	return interpreters[path.Ext(name)]
 }
 
 // hosts are the hosts that a script names by URL.

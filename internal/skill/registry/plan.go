@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"palyra"
@@ -16,7 +15,7 @@ const (
 	saysSkill     = "skill:"
 	saysVersion   = "skill_version:"
 	saysPublisher = "skill_publisher:"
-	saysMay       = "skill_may:"
+	saysMay       = skill.SaysMay
 )
 
 // Mechanisms are what a plan says of a skill.
@@ -36,7 +35,7 @@ const (
 )
 
 // Plan binds everything that decides what a call does: the package, the module, and what was granted.
-func (r *Registry) Plan(ctx context.Context, _ *palyra.Call, p *palyra.Plan) error {
+func (r *Registry) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
 	s, t, err := r.lookup(p.Tool)
 	if err != nil {
 		return err
@@ -45,19 +44,18 @@ func (r *Registry) Plan(ctx context.Context, _ *palyra.Call, p *palyra.Plan) err
 		planRead(s, p)
 		return nil
 	}
+	if runsScript(s, t.Name) {
+		return r.planScript(ctx, s, c, p)
+	}
 	spec := specOf(s, t.Name)
 	module, err := r.moduleOf(ctx, s, spec.Module)
 	if err != nil {
 		return err
 	}
-	granted, err := json.Marshal(s.Granted.Terms())
-	if err != nil {
-		return err
-	}
 	id := saysSkill + s.ID
 	p.Inputs = append(p.Inputs,
-		palyra.Input{Path: id + inputPackage, Digest: s.Digest}, palyra.Input{Path: id + inputModule + spec.Module, Digest: module},
-		palyra.Input{Path: id + inputGranted, Digest: palyra.SumBytes(granted)})
+		palyra.Input{Path: id + inputPackage, Digest: s.Digest},
+		palyra.Input{Path: id + inputModule + spec.Module, Digest: module}, grantedInput(s))
 	p.Egress = append([]string(nil), s.Granted.Hosts...)
 	p.Enforcement = palyra.Enforcement{Mode: palyra.NetworkStrict, Mechanisms: mechanisms(s), Limits: map[string]palyra.Hold{
 		"wall": palyra.HoldContext, "memory": palyra.HoldCap, "fuel": palyra.HoldCounted, "output": palyra.HoldCap,

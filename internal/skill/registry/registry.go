@@ -60,7 +60,8 @@ type Config struct {
 	Policy  Policy
 	Runtime wasm.Runner // nil: no module runs
 	// Host does what the modules of a skill ask for in a call; nil: nothing is done for them.
-	Host func(c *palyra.Call, skill string) wasm.Host
+	Host    func(c *palyra.Call, skill string) wasm.Host
+	Scripts Scripts // nil: no script runs
 	// Forget removes what the modules of a skill keep; nil: they keep nothing.
 	Forget func(tx *store.Tx, skill string) error
 	Now    func() time.Time

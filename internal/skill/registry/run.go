@@ -32,6 +32,9 @@ func (r *Registry) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) pa
 	if readsFolder(s, plan.Tool) {
 		return r.callRead(ctx, s, plan)
 	}
+	if runsScript(s, plan.Tool) {
+		return r.callScript(ctx, s, l, c)
+	}
 	got, err := r.Runtime.Run(ctx, r.invocation(ctx, s, c, plan))
 	res.Executor, res.Enforcement = executor(got), plan.Enforcement
 	res.Output, res.Stderr, res.Truncated, res.ExitCode = got.Output, got.Logs, got.Cut, got.Exit
@@ -104,8 +107,12 @@ func (r *Registry) check(l palyra.Launch, c *palyra.Call) (skill.Skill, error) {
 	switch {
 	case err != nil:
 		return s, err
-	case !slices.Contains(plan.Inputs, palyra.Input{Path: saysSkill + s.ID + inputPackage, Digest: s.Digest}) ||
-		!slices.Equal(plan.Enforcement.Mechanisms, mechanisms(s)):
+	case !slices.Contains(plan.Inputs, palyra.Input{Path: saysSkill + s.ID + inputPackage, Digest: s.Digest}),
+		runsScript(s, plan.Tool) && !slices.Contains(plan.Inputs, grantedInput(s)):
+		return s, palyra.PlanChanged("the skill " + s.ID)
+	case runsScript(s, plan.Tool): // whose promise has more than the skill's own
+		return s, nil
+	case !slices.Equal(plan.Enforcement.Mechanisms, mechanisms(s)):
 		return s, palyra.PlanChanged("the skill " + s.ID)
 	case readsFolder(s, plan.Tool):
 		return s, nil

@@ -25,6 +25,9 @@ func (r *Registry) offer(s skill.Skill) error {
 func tools(s skill.Skill) (out []palyra.Tool) {
 	if s.Folder != nil {
 		out = append(out, readTool(s))
+		if len(s.Folder.Scripts) > 0 {
+			out = append(out, runTool(s))
+		}
 	}
 	for _, t := range s.Tools {
 		out = append(out, palyra.Tool{

@@ -114,7 +114,7 @@ func (d *Driver) staging(why string, p *palyra.Plan) {
 		d.unseal(p)
 		return
 	}
-	if !p.Background() && (d.Stages == nil || !d.StageAll && !loosely(p)) {
+	if !p.Background() && (d.Stages == nil || !d.StageAll && p.Source != palyra.SourceSkill && !loosely(p)) {
 		return
 	}
 	if why != "" {
