@@ -440,3 +440,23 @@ func TestPlainNumbers(t *testing.T) {
 		}
 	}
 }
+
+// What is told is told whole, its remedy too: it takes room from the list.
+func TestLongNotesAreWrapped(t *testing.T) {
+	b := newTable(t, 40, 12)
+	remedy := "start it again by hand: palyra up --detach"
+	b.fail(palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is ending, and takes nothing new any more").
+		WithRemedy("%s", remedy))
+	all := b.screen()
+	if text := strings.Join(strings.Fields(strings.Join(all, " ")), " "); len(all) != 12 || !strings.Contains(text, remedy) {
+		t.Errorf("%d lines: %s", len(all), text)
+	}
+	b.say(strings.Repeat("and so on ", 100), false)
+	if all := b.screen(); len(all) != 12 || !strings.Contains(all[len(all)-1], "Enter: show") {
+		t.Errorf("a note without an end: %q", all)
+	}
+	b.send(tea.WindowSizeMsg{Width: 40, Height: 5})
+	if all := b.screen(); len(all) != 5 || !strings.Contains(all[len(all)-1], "Enter: show") {
+		t.Errorf("on a low screen: %q", all)
+	}
+}

@@ -13,7 +13,8 @@ const (
 	wideFrom  = 110 // columns from which on a list and its pane stand side by side
 	mostList  = 52  // columns of the list then, at most
 	fewColumn = 70  // columns below which a row has its first and last cell only
-	frame     = 4   // lines around the body: the sections, what the list's cells are, what is said, and the keys
+	headLines = 2   // lines above the body: the sections, and what the list's cells are
+	mostTold  = 4   // lines of what is told: it takes them from the body, and is cut after that
 )
 
 // View implements tea.Model.
@@ -29,7 +30,7 @@ func (m *model) View() tea.View {
 func (m *model) wide() bool { return m.width >= wideFrom }
 
 // body is how many lines a list or a pane has.
-func (m *model) body() int { return max(1, m.height-frame) }
+func (m *model) body() int { return max(1, m.height-headLines-len(m.foot())) }
 
 func (m *model) listWidth() int {
 	if m.wide() {
@@ -64,7 +65,7 @@ func (m *model) screen() []string {
 	default:
 		out = append(out, m.listLines()...)
 	}
-	out = append(out, m.said(), m.keys())
+	out = append(out, m.foot()...)
 	for i := range out {
 		out[i] = ansi.Truncate(out[i], m.width, "…")
 	}
@@ -198,33 +199,49 @@ func (m *model) laid(lines []string, width int) []string {
 	return out
 }
 
-// said is what the person is told, or types.
-func (m *model) said() string {
+// foot is the last lines: what the person is told, or types, and the keys.
+func (m *model) foot() []string {
 	switch {
+	case m.field != nil && m.note != "":
+		return append([]string{m.fieldLine()}, m.told(true)...)
 	case m.field != nil:
-		if line := m.field.shown(m.style, false); ansi.StringWidth(line) < m.width {
-			return line
-		}
-		return m.field.shown(m.style, true)
+		return []string{m.fieldLine(), m.fieldKeys()}
 	case m.search:
-		return m.style.Strong("Only what has:") + " " + safe(m.filter) + "_"
-	case m.warn:
-		return m.style.Alarm(m.note)
+		return []string{m.style.Strong("Only what has:") + " " + safe(m.filter) + "_", m.keys()}
 	}
-	return m.note
+	return append(m.told(m.warn), m.keys())
+}
+
+// told is what was said last, with its remedy.
+func (m *model) told(alarm bool) []string {
+	lines := strings.Split(ansi.Wrap(m.note, max(1, m.width), " "), "\n")
+	lines = lines[:min(len(lines), mostTold, max(1, m.height-headLines-2))]
+	for i := range lines {
+		if alarm {
+			lines[i] = m.style.Alarm(lines[i])
+		}
+	}
+	return lines
+}
+
+// fieldLine is the field, with as much of its prompt as there is room for.
+func (m *model) fieldLine() string {
+	if line := m.field.shown(m.style, false); ansi.StringWidth(line) < m.width {
+		return line
+	}
+	return m.field.shown(m.style, true)
+}
+
+// fieldKeys names the keys of the field, or what it asks for where that did not fit before it.
+func (m *model) fieldKeys() string {
+	if line := m.field.shown(m.style, false); ansi.StringWidth(line) >= m.width {
+		return m.style.Calm(m.field.prompt)
+	}
+	return m.style.Calm("Enter: done   Esc: leave it; nothing is decided by it")
 }
 
 // keys names the keys that do something here.
 func (m *model) keys() string {
-	if m.field != nil {
-		if m.note != "" {
-			return m.style.Alarm(m.note)
-		}
-		if line := m.field.shown(m.style, false); ansi.StringWidth(line) >= m.width {
-			return m.style.Calm(m.field.prompt)
-		}
-		return m.style.Calm("Enter: done   Esc: leave it; nothing is decided by it")
-	}
 	words := []string{}
 	if m.pane == nil || m.wide() {
 		words = append(words, "Enter: show")
