@@ -93,6 +93,7 @@ type Runtime struct {
 	Fuel    int64    `json:"fuel_used"`
 	Granted []string `json:"capabilities_granted"`
 	Used    []string `json:"capabilities_used"`
+	Refused []string `json:"refused,omitempty"` // of its host calls, each once: REASON FUNCTION KIND:NAME
 }
 
 // EgressFlow is one connection of a run, as the guard saw it.

@@ -68,8 +68,7 @@ type ObservationChanged struct {
 // Kind implements Event.
 func (ObservationChanged) Kind() string { return "observation.changed" }
 
-// AlertRaised records what should not happen: a decision with an agent's credential, a replayed or altered signature,
-// a stale digest, a sealed path that was changed while a run was under way.
+// AlertRaised records what should not happen: an agent's decision, a bad signature, a changed seal, what a skill was not granted.
 type AlertRaised struct {
 	Reason    Reason     `json:"reason_code"`
 	Principal Principal  `json:"principal"`
@@ -78,7 +77,7 @@ type AlertRaised struct {
 	Approval  ApprovalID `json:"approval_id,omitempty"`
 	KeyID     string     `json:"key_id,omitempty"`
 	Call      CallID     `json:"call_id,omitempty"`
-	Path      string     `json:"path,omitempty"`  // that was changed; the first of them
+	Path      string     `json:"path,omitempty"`  // that was changed, the first of them; what a skill reached for
 	Count     int64      `json:"count,omitempty"` // coalesced repeats, or paths
 }
 

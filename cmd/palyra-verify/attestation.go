@@ -164,7 +164,7 @@ var shapes = map[string]string{
 	"intent":      `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
 	"limits":      `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
 	"usage":       `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
-	"runtime":     `name:s abi:s skill:s package_digest:s fuel_used:i capabilities_granted:[s capabilities_used:[s`,
+	"runtime":     `name:s abi:s skill:s package_digest:s fuel_used:i capabilities_granted:[s capabilities_used:[s refused?:[s`,
 	"flow":        `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`,
 	"effects": effectsShape,
 	"outcome": `outcome:s tool:s layer:s reason_code:s reason:s remedy:s policies:[s exit_code:i signal:s stdout:s stdout_b64:s stderr:s

@@ -10,12 +10,15 @@ import (
 	"palyra"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
+	"palyra/internal/skill"
+	"palyra/internal/wasm"
 )
 
 // Recorded explains a call on record: what refused it, in the words of that refusal, and what would turn it today.
 func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
 	e := wire.Explanation{Call: c.ID, Plan: c.Plan, PlanDigest: c.Digest, Approval: c.Approval}
 	var now policy.Explanation
+	var ran *palyra.Runtime
 	judged := c.Verdict.Bundle != ""
 	if judged {
 		now = p.Here.Policy.Why(ctx, palyra.RequestOf(c))
@@ -29,12 +32,13 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if att, err := p.Attester.Get(ctx, string(c.ID)); err == nil {
 		e.Attestation = att.ID
 		p.run(&e, att.Predicate)
+		ran = att.Predicate.Runtime
 	}
 	if e.Layer != "" {
 		e.Flips = p.recordChanges(ctx, c, &e, now)
 	}
-	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeChanges(c), describeQuarantine(c), describeEnd(c),
-		sinceThen(c, now, judged))
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, advise(e.ReasonCode), describeHostCalls(ran), judgement(e.Reason, now),
+		describeChanges(c), describeQuarantine(c), describeEnd(c), sinceThen(c, now, judged))
 	return e, nil
 }
 
@@ -231,6 +235,9 @@ func (p *Explainer) recordChanges(ctx context.Context, c *palyra.Call, e *wire.E
 			return append(p.noteDenyHold(c, e.ReasonCode, p.flips(ctx, c, now)), p.settings(ctx, &again, e.ReasonCode, "")...)
 		}
 	case palyra.LayerLimit:
+		if advice[e.ReasonCode] != "" { // a limit of the skill's manifest
+			return nil
+		}
 		return p.raiseEndingLimit(ctx, &again, e.ReasonCode)
 	case palyra.LayerCatalog, palyra.LayerPlan, palyra.LayerTier, palyra.LayerEgress:
 		return p.runChanges(ctx, c, &again, e)
@@ -269,6 +276,7 @@ func endsWithCall(r palyra.Reason) bool {
 	case palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonGrantSpent, palyra.ReasonSessionClosed,
 		palyra.ReasonApprovalExpired,
 		palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled, palyra.ReasonQuarantined, palyra.ReasonPosture,
+		wasm.ReasonWorkerDied, wasm.ReasonWorkerLied, wasm.ReasonStalled, skill.ReasonTaken,
 		palyra.ReasonInputChanged, palyra.ReasonEffectsConflict, palyra.ReasonEffectsLost, palyra.ReasonEffectsDropped:
 		return true
 	}

@@ -144,7 +144,11 @@ func edges() []edge {
 			[]string{"**"},
 			false, "a skill's package knows no part",
 		},
-		{[]string{"internal/rpc/**", "client/**", "internal/audit"}, []string{"internal/skill"}, true, "what is told of skills"},
+		{
+			[]string{"internal/rpc/**", "client/**", "internal/audit", "internal/explain"},
+			[]string{"internal/skill"},
+			true, "what is told of skills",
+		},
 		{
 			[]string{"internal/cli/skills"},
 			[]string{"internal/skill", "internal/skill/archive", "internal/skill/project", "internal/skill/scaffold", "internal/skill/folder"},

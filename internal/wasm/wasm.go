@@ -103,10 +103,11 @@ type Result struct {
 	Fuel    uint64 // used
 	Memory  int64  // bytes of linear memory at the end
 	Took    time.Duration
-	Granted []Permit // what it could do, sorted
-	Used    []Use    // what it did, and tried, sorted
-	Logs    []byte   // log lines, then stderr, the beginning
-	Cut     bool     // more was logged than is kept
+	Granted []Permit  // what it could do, sorted
+	Used    []Use     // what it did, and tried, sorted
+	Refused []Refusal // host calls that were not done, each once, in their order
+	Logs    []byte    // log lines, then stderr, the beginning
+	Cut     bool      // more was logged than is kept
 }
 
 // Permit is something that an invocation was granted.
@@ -138,6 +139,17 @@ type Use struct {
 	Bytes    int64  `json:"bytes"`             // of requests and answers
 }
 
+// Refusal is a host call that was not done.
+type Refusal struct {
+	Permit   Permit // its name is of the module's making where it asked for a handle that it was not granted
+	Function string
+	Reason   palyra.Reason
+	Text     string
+}
+
+// Beyond reports whether the module reached for more than it was granted.
+func (r Refusal) Beyond() bool { return r.Reason == ReasonNotGranted || r.Reason == ReasonHandle }
+
 // Host does what modules ask for. Every method is called for a permit within the Grants, at most one at a time in an
 // invocation. A *palyra.Error comes back to the module as its reason and text; of any other error it learns nothing. What
 // is nil does nothing, and the module is told so.
@@ -146,6 +158,8 @@ type Host struct {
 	Keys  Keys
 	Tools Tools
 	Log   func(ctx context.Context, level, text string) // puts a line on the tape
+	// Refused puts on record that a module reached for more than it was granted, before it is told. An error ends it.
+	Refused func(ctx context.Context, r Refusal) error
 }
 
 // Web makes requests.

@@ -45,7 +45,11 @@ func (r *runtime) Run(ctx context.Context, i wasm.Invocation) (wasm.Result, erro
 	host := wasm.Permit{Kind: wasm.HTTP, Name: "a.example"}
 	return wasm.Result{
 		Output: json.RawMessage(`{"a":1}`), Runtime: "wasmtime 1", ABI: wasm.ABI, Fuel: 7, Granted: []wasm.Permit{host, {Kind: wasm.Clock}},
-		Used: []wasm.Use{{Permit: host, Count: 2, Refused: 1}, {Permit: wasm.Permit{Kind: wasm.Storage, Name: "cache/"}, Count: 1, Refused: 1}},
+		Refused: []wasm.Refusal{{Permit: host, Function: "http_request", Reason: wasm.ReasonNotGranted, Text: "x"}},
+		Used: []wasm.Use{
+			{Permit: host, Count: 2, Refused: 1},
+			{Permit: wasm.Permit{Kind: wasm.Storage, Name: "cache/"}, Count: 1, Refused: 1},
+		},
 	}, r.err
 }
 
@@ -112,12 +116,22 @@ func TestCall(t *testing.T) {
 		"clock",
 		"hosts:a.example:443",
 	}) ||
-		!slices.Equal(got.Used, []string{"hosts:a.example:443"}) { // and not what it only wished for
+		!slices.Equal(got.Used, []string{"hosts:a.example:443"}) || // and not what it only wished for
+		!slices.Equal(got.Refused, []string{"wasm_not_granted http_request hosts:a.example:443"}) {
 		t.Errorf("%+v", got)
 	}
 	if got, err := w.Shrink(t.Context(), "demo", false, w.by); err != nil || got.Runs != 1 || len(got.Needed.Hosts) != 1 ||
 		got.Needed.Storage != nil {
 		t.Errorf("%+v %v", got, err)
+	}
+	if err := run.got.Host.Refused(t.Context(), wasm.Refusal{
+		Permit: wasm.Permit{Kind: wasm.HTTP, Name: "evil.example"}, Function: "handle", Reason: wasm.ReasonNotGranted, Text: "no",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if a, ok := w.lines.lines[len(w.lines.lines)-1].(palyra.AlertRaised); !ok || a.Call != "C" || a.Reason != wasm.ReasonNotGranted ||
+		a.Method != "skill demo handle" || a.Path != "hosts:evil.example:443: no" {
+		t.Errorf("%+v", a)
 	}
 	run.err = palyra.Errorf(palyra.Exhausted, wasm.ReasonFuel, "no fuel")
 	if res = w.Call(t.Context(), l, c); res.Failure == nil || res.Failure.Layer != palyra.LayerLimit || res.KillReason != "fuel" ||

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/skill"
+	"palyra/internal/store"
 	"palyra/internal/wasm"
 )
 
@@ -41,7 +42,7 @@ func (r *Registry) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) pa
 	used, names := usedOf(got)
 	res.Runtime = &palyra.Runtime{
 		Name: got.Runtime, ABI: got.ABI, Skill: s.ID + "@" + s.Version, Package: s.Digest, Fuel: int64(min(got.Fuel, 1<<62)),
-		Granted: names(got.Granted), Used: names(permitsOf(got)),
+		Granted: names(got.Granted), Used: names(permitsOf(got)), Refused: refusals(got),
 	}
 	if err = stopped(ctx, plan, err); err != nil {
 		fail(&res, plan, err)
@@ -155,7 +156,24 @@ func (r *Registry) invocation(ctx context.Context, s skill.Skill, c *palyra.Call
 	if r.Host != nil {
 		i.Host = r.Host(c, ownerOf(s))
 	}
+	i.Host.Refused = func(ctx context.Context, w wasm.Refusal) error { return r.refused(ctx, s, c, w) }
 	return i
+}
+
+// recordWithin bounds a write that must happen though the caller is gone.
+const recordWithin = 30 * time.Second
+
+// refused puts on record that a skill reached for what it was not granted.
+func (r *Registry) refused(ctx context.Context, s skill.Skill, c *palyra.Call, w wasm.Refusal) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	return r.DB.Write(ctx, "skill.refused", func(tx *store.Tx) error {
+		_, err := r.Journal.Append(tx, palyra.AlertRaised{
+			Reason: w.Reason, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Call: c.ID, Count: 1,
+			Method: "skill " + s.ID + " " + w.Function, Path: termOf(w.Permit) + ": " + w.Text,
+		})
+		return err
+	})
 }
 
 // ownerOf is whose keys those of a skill are: what one publisher's skill kept is nothing for another's of that name.
@@ -193,6 +211,16 @@ func usedOf(got wasm.Result) (used skill.Capabilities, names func([]wasm.Permit)
 		slices.Sort(out)
 		return slices.Compact(out)
 	}
+}
+
+// refusals are the host calls that were refused, each once.
+func refusals(got wasm.Result) (out []string) {
+	for _, w := range got.Refused {
+		if line := string(w.Reason) + " " + w.Function + " " + termOf(w.Permit); !slices.Contains(out, line) {
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 // permitsOf are the permits of an invocation that it asked to use: what it only wished for has names of its own making.

@@ -3,11 +3,14 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"palyra"
 	"palyra/internal/wasm"
 	"palyra/internal/wasm/wire"
 )
@@ -62,6 +65,57 @@ func (s strict) Invoke(_ context.Context, name string, input json.RawMessage) (j
 		s.t.Errorf("the tool %q with %q", name, input)
 	}
 	return json.RawMessage("{}"), nil
+}
+
+// TestWhatAModuleReachesForIsOnRecord: each thing once, before the module is told; it ends where that cannot be, or where there
+// is more of it than anybody reads, and refusals of another kind do not crowd it out.
+func TestWhatAModuleReachesForIsOnRecord(t *testing.T) {
+	var told []wasm.Refusal
+	var broken error
+	begin := func() *exchange {
+		told = nil
+		return newExchange(wasm.Invocation{
+			Kind: wasm.Command, Limits: filled(wasm.Limits{}), Grants: wasm.Grants{HTTPHosts: []string{"api.example.com"}},
+			Host: wasm.Host{Web: strict{t}, Refused: func(_ context.Context, r wasm.Refusal) error {
+				told = append(told, r)
+				return broken
+			}},
+		})
+	}
+	reach := func(s *exchange, body string) wire.Answer {
+		a, _ := s.serve(t.Context(), wire.Ask{Function: "http_request", Handle: s.list[0].Number}, [][]byte{[]byte(body)})
+		return a
+	}
+	elsewhere := func(i int) string { return fmt.Sprintf(`{"url":"https://h%d.example.com/"}`, i) }
+	s := begin()
+	for range 100 {
+		reach(s, "no request")
+	}
+	for i := range maxRefused - 1 {
+		for range 2 {
+			if a := reach(s, elsewhere(i)); a.Trap != "" || a.Code != codeRefused || len(told) != i+1 {
+				t.Fatalf("%+v, told %d", a, len(told))
+			}
+		}
+	}
+	if a := reach(s, elsewhere(maxRefused)); a.Trap != string(wasm.ReasonHostCalls) || len(told) != maxRefused-1 {
+		t.Errorf("%+v, told %d", a, len(told))
+	}
+	broken = errors.New("no room")
+	s = begin()
+	if a := reach(s, elsewhere(0)); a.Trap != string(palyra.ReasonJournalUnavailable) || s.trap.Remedy == "" {
+		t.Errorf("%+v", a)
+	}
+	if a := reach(s, `{"url":"https://api.example.com/"}`); a.Trap == "" {
+		t.Errorf("it goes on: %+v", a)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s = begin()
+	a, _ := s.serve(ctx, wire.Ask{Function: "http_request", Handle: s.list[0].Number}, [][]byte{[]byte(`{"url":"https://api.example.com/"}`)})
+	if a.Trap == "" {
+		t.Errorf("it does work for nobody: %+v", a)
+	}
 }
 
 // FuzzAsk: whatever a worker asks for, the host is only asked for what was granted, and the quotas hold.

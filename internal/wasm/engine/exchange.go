@@ -91,8 +91,32 @@ func (s *exchange) use(p wasm.Permit, name string) *wasm.Use {
 	return s.used[k]
 }
 
+// maxRefused is the most different refusals of an invocation.
+const maxRefused = 64
+
+// note keeps that a host call was refused. What reached for more than was granted is on record before the module is told, and
+// where it cannot be, or there is more of it than anybody reads, the invocation ends.
+func (s *exchange) note(ctx context.Context, r wasm.Refusal) {
+	r.Text = palyra.Clip(r.Text, mostText)
+	switch full := len(s.res.Refused) >= maxRefused; {
+	case slices.Contains(s.res.Refused, r), full && !r.Beyond():
+		return
+	case full:
+		s.end(wasm.ReasonHostCalls, "the module reached for more than %d things that it was not granted", maxRefused)
+		return
+	}
+	s.res.Refused = append(s.res.Refused, r)
+	if !r.Beyond() || s.i.Host.Refused == nil {
+		return
+	}
+	if err := s.i.Host.Refused(ctx, r); err != nil {
+		s.trap = palyra.Errorf(palyra.Unavailable, palyra.ReasonJournalUnavailable, "what the module reached for could not be recorded").
+			WithRemedy("see 'palyra doctor'").WithCause(err)
+	}
+}
+
 // counted adds what the worker counts itself.
-func (s *exchange) counted(d wire.Done) {
+func (s *exchange) counted(ctx context.Context, d wire.Done) {
 	if d.Clock > 0 && s.i.Grants.Clock {
 		s.use(wasm.Permit{Kind: wasm.Clock}, "clock_time_get").Count += int(d.Clock)
 	}
@@ -105,9 +129,11 @@ func (s *exchange) counted(d wire.Done) {
 		if !slices.Contains(kinds, k) {
 			k = "unknown"
 		}
-		u := s.use(wasm.Permit{Kind: k, Name: palyra.Clip(h.Name, 200)}, "handle")
+		p := wasm.Permit{Kind: k, Name: palyra.Clip(h.Name, 200)}
+		u := s.use(p, "handle")
 		u.Count++
 		u.Refused++
+		s.note(ctx, wasm.Refusal{Permit: p, Function: u.Function, Reason: wasm.ReasonNotGranted, Text: "no such handle was granted"})
 	}
 }
 
@@ -152,6 +178,8 @@ func (s *exchange) serve(ctx context.Context, ask wire.Ask, parts [][]byte) (wir
 	s.bytes += size
 	switch {
 	case s.trap != nil:
+	case ctx.Err() != nil: // nobody waits for the module any more, or it was taken away
+		s.end(wasm.ReasonDeadline, "the time of the call is over")
 	case s.calls > s.i.Limits.HostCalls:
 		s.end(wasm.ReasonHostCalls, "the module made more than %d host calls", s.i.Limits.HostCalls)
 	case s.bytes > s.i.Limits.HostBytes:
@@ -161,6 +189,9 @@ func (s *exchange) serve(ctx context.Context, ask wire.Ask, parts [][]byte) (wir
 	case !granted || p.Kind != f.kind:
 		s.use(wasm.Permit{Kind: f.kind}, ask.Function).Refused++
 		s.end(wasm.ReasonHandle, "the module called %s with a number that is no handle of it for that", ask.Function)
+		s.note(ctx, wasm.Refusal{
+			Permit: wasm.Permit{Kind: f.kind}, Function: ask.Function, Reason: wasm.ReasonHandle, Text: "a number that is no handle for that",
+		})
 	}
 	if s.trap != nil {
 		return trapped(s.trap), nil
@@ -171,6 +202,11 @@ func (s *exchange) serve(ctx context.Context, ask wire.Ask, parts [][]byte) (wir
 	if err != nil {
 		u.Refused++
 		a, body = refusal(ctx, err)
+		e := palyra.AsError(err)
+		s.note(ctx, wasm.Refusal{Permit: p, Function: ask.Function, Reason: e.Reason, Text: e.Text})
+	}
+	if s.trap != nil {
+		return trapped(s.trap), nil
 	}
 	u.Bytes += size + int64(len(body))
 	if s.bytes += int64(len(body)); s.bytes > s.i.Limits.HostBytes {

@@ -18,14 +18,18 @@ import (
 
 // world is a host that writes down what it is asked for.
 type world struct {
-	asked []string
-	keys  map[string]string
-	lines []string
+	asked   []string
+	keys    map[string]string
+	lines   []string
+	refused []wasm.Refusal // that were put on record
 }
 
 func (w *world) host() wasm.Host {
 	return wasm.Host{Web: w, Keys: w, Tools: w, Log: func(_ context.Context, level, text string) {
 		w.lines = append(w.lines, level+": "+text)
+	}, Refused: func(_ context.Context, r wasm.Refusal) error {
+		w.refused = append(w.refused, r)
+		return nil
 	}}
 }
 
@@ -228,8 +232,9 @@ func TestWhatIsNotGranted(t *testing.T) {
 			for _, u := range r.Used {
 				refused += u.Refused
 			}
-			if refused != 1 {
-				t.Errorf("not on record: %+v", r.Used)
+			if refused != 1 || len(r.Refused) != 1 || r.Refused[0].Reason != c.want || slices.Equal(w.refused, r.Refused) !=
+				(c.want == wasm.ReasonNotGranted) {
+				t.Errorf("not on record: %+v, %+v, %+v", r.Used, r.Refused, w.refused)
 			}
 		})
 	}
@@ -237,10 +242,11 @@ func TestWhatIsNotGranted(t *testing.T) {
 		`"kind":"http","name":"evil.example.com"`, `"kind":"secret","name":"OTHER"`, `"kind":"storage","name":"other/"`, `"kind":"storage","name":""`,
 		`"kind":"tool","name":"palyra.process.run"`, `"kind":"nothing","name":"x"`,
 	} {
-		out, r, err := guest(t, e, all, wasm.Host{}, `{"do":"handle",`+ask+`}`)
+		w := &world{}
+		out, r, err := guest(t, e, all, w.host(), `{"do":"handle",`+ask+`}`)
 		noted := slices.ContainsFunc(r.Used, func(u wasm.Use) bool { return u.Refused == 1 && u.Function == "handle" })
-		if err != nil || out[0].Handle != 0 || !noted {
-			t.Errorf("%s: %+v %+v %v", ask, out, r.Used, err)
+		if err != nil || out[0].Handle != 0 || !noted || len(w.refused) != 1 || !slices.Equal(w.refused, r.Refused) {
+			t.Errorf("%s: %+v %+v %+v %v", ask, out, r.Used, w.refused, err)
 		}
 	}
 	if out, _, err := guest(t, e, wasm.Grants{}, wasm.Host{}, `{"do":"handle","kind":"clock"}`, `{"do":"handle","kind":"log"}`); err != nil ||

@@ -244,7 +244,7 @@ func (w *worker) run(ctx context.Context, s *exchange) error {
 		return err
 	})
 	if err == nil {
-		if err = s.done(done, body); errors.Is(err, wire.ErrFrame) {
+		if err = s.done(ctx, done, body); errors.Is(err, wire.ErrFrame) {
 			w.kill("lied")
 			return lied(err)
 		}
@@ -285,7 +285,7 @@ func (s *exchange) order() wire.Invoke {
 }
 
 // done takes what the worker says at the end.
-func (s *exchange) done(d wire.Done, body []byte) error {
+func (s *exchange) done(ctx context.Context, d wire.Done, body []byte) error {
 	l := s.i.Limits
 	if d.Output < 0 || d.Output > int64(len(body)) || d.Output > l.Output || int64(len(body))-d.Output > l.Logs ||
 		d.Fuel > l.Fuel || d.Memory < 0 || d.Memory > l.Memory || d.Clock < 0 || d.Random < 0 || len(d.Denied) > maxDenied {
@@ -296,7 +296,7 @@ func (s *exchange) done(d wire.Done, body []byte) error {
 	if int64(len(s.res.Logs)) > l.Logs {
 		s.res.Logs, s.res.Cut = s.res.Logs[:l.Logs], true
 	}
-	s.counted(d)
+	s.counted(ctx, d)
 	if s.trap != nil {
 		return s.trap // by the daemon's own record
 	}

@@ -78,7 +78,7 @@ func (w web) Request(ctx context.Context, _ string, r wasm.HTTPRequest) (wasm.HT
 	if err != nil {
 		return wasm.HTTPResponse{}, err
 	}
-	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
+	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" { // its own line says why
 		return wasm.HTTPResponse{}, palyra.Errorf(palyra.Denied, o.ReasonCode, "%s", o.Reason).WithRemedy("%s", o.Remedy)
 	}
 	var f fetched

@@ -1,0 +1,77 @@
+package explain
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+// reasonsIn are the values of the reasons that a file declares.
+func reasonsIn(t *testing.T, file string) (all []palyra.Reason) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(v.Names[0].Name, "Reason") {
+			return true
+		}
+		for _, x := range v.Values {
+			text, err := strconv.Unquote(x.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, palyra.Reason(text))
+		}
+		return true
+	})
+	return all
+}
+
+// TestEveryReasonOfSkillsHasAdvice walks the reasons in the sources.
+func TestEveryReasonOfSkillsHasAdvice(t *testing.T) {
+	known := map[palyra.Reason]bool{}
+	for file, least := range map[string]int{"../wasm/reason.go": 26, "../skill/skill.go": 17} {
+		all := reasonsIn(t, file)
+		if len(all) < least {
+			t.Errorf("%s: only %d reasons", file, len(all))
+		}
+		for _, r := range all {
+			known[r] = true
+			if lines := advise(r); len(lines) != 1 || !strings.HasPrefix(lines[0], string(r)+": ") {
+				t.Errorf("%s: %q", r, lines)
+			}
+		}
+	}
+	for r := range advice {
+		if !known[r] {
+			t.Errorf("advice on %s, which nobody says", r)
+		}
+	}
+	if advise(palyra.ReasonInternal) != nil {
+		t.Error("advice on what is no skill's")
+	}
+}
+
+// TestRefusedHostCallsAreTold: some of them, and what to do about each kind once.
+func TestRefusedHostCallsAreTold(t *testing.T) {
+	if got := describeHostCalls(nil); got != nil {
+		t.Error(got)
+	}
+	ran := &palyra.Runtime{}
+	for range 10 {
+		ran.Refused = append(ran.Refused, "wasm_not_granted handle hosts:evil.example:443")
+	}
+	got := describeHostCalls(ran)
+	if len(got) != maxToldRefusals+2 || got[0] != "while it ran, handle hosts:evil.example:443 was refused (wasm_not_granted)" ||
+		!strings.HasPrefix(got[8], "and 2 more") || !strings.Contains(got[9], "--grant") {
+		t.Errorf("%q", got)
+	}
+}
