@@ -13,6 +13,7 @@ import (
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
+	"palyra/internal/passkey"
 	"palyra/internal/show"
 )
 
@@ -44,6 +45,8 @@ func deviceEnd(inv *invocation.Invocation, d palyra.Device) string {
 		return "passkey until " + screen.Stamp(d.ExpiresAt)
 	case d.Browser() && !inv.Now().Before(d.ExpiresAt):
 		return "browser, ended " + screen.Stamp(d.ExpiresAt)
+	case d.Browser() && passkey.Plain(d.Address):
+		return "browser that only denies, until " + screen.Stamp(d.ExpiresAt)
 	case d.Browser():
 		return "browser until " + screen.Stamp(d.ExpiresAt)
 	case !inv.Now().Before(d.ExpiresAt):

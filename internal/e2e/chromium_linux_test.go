@@ -35,6 +35,12 @@ type reply struct {
 // newChromium starts a browser with a profile of its own.
 func newChromium(t testing.TB, more ...string) *chromium {
 	t.Helper()
+	return chromiumIn(t, nil, more...)
+}
+
+// chromiumIn starts a browser by what runs a command in its network; none: this one.
+func chromiumIn(t testing.TB, in []string, more ...string) *chromium {
+	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatal("chromium is missing: scripts/setup.sh test installs it")
@@ -45,11 +51,12 @@ func newChromium(t testing.TB, more ...string) *chromium {
 	must(t, err)
 	c := &chromium{t: t, to: toWrite, wait: map[int]chan reply{}}
 	profile := filepath.Join(t.TempDir(), "profile")
-	c.cmd = exec.CommandContext(t.Context(), program, slices.Concat([]string{
+	argv := slices.Concat(in, []string{program}, []string{
 		"--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps", "--no-proxy-server",
 		"--force-color-profile=srgb", "--hide-scrollbars", "--user-data-dir=" + profile,
-	}, more, []string{"about:blank"})...)
+	}, more, []string{"about:blank"})
+	c.cmd = exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	c.cmd.ExtraFiles = []*os.File{toRead, fromWrite}
 	c.cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children end with it

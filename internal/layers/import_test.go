@@ -339,6 +339,7 @@ func edges() []edge {
 		},
 		{[]string{"internal/cli/notify"}, []string{"internal/sessionbus"}, true, "a desktop is told over its bus"},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
+		{[]string{"internal/cli"}, []string{"internal/passkey"}, true, "where a browser was paired says what its key may"},
 		{[]string{"internal/cli"}, []string{"internal/dotenv"}, true, "a file's secrets are read where the file is"},
 		{
 			[]string{"internal/cli/quick"},

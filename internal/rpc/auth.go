@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/passkey"
 	"palyra/internal/rpc/wire"
 )
 
@@ -160,10 +161,11 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 	return nil
 }
 
-// insecure refuses what is signed in a browser beyond this machine over plain HTTP, where others can be the page: all but
-// to deny, which does no harm.
+// insecure refuses what is signed in a browser beyond this machine over plain HTTP, where others can be the page, and by a key
+// that was ever paired there, which they may have: all but to deny.
 func (r *request) insecure(fields map[string]any) error {
-	if !r.peer.plain || r.access.Permission == decide && fields["answer"] == string(palyra.AnswerDeny) {
+	denies := r.access.Permission == decide && fields["answer"] == string(palyra.AnswerDeny)
+	if denies || !r.peer.plain && !passkey.Plain(r.caller.Device.Address) {
 		return nil
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonInsecureChannel,
@@ -260,8 +262,9 @@ func (a *auth) belongs(ctx context.Context, r *request, op palyra.Operator) erro
 	switch {
 	case r.caller.Credential == ByConsole && d.Passkey == nil:
 		a.uses(r, d)
-	case r.caller.Credential != ByConsole && d.Passkey != nil: // it may lie in several browsers: it is a session that says which
-		return palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "a passkey answers in a browser that is signed in").
+	case r.caller.Credential != ByConsole && (d.Passkey != nil || passkey.Plain(d.Address)):
+		// A passkey may lie in several browsers, and such a key in others' hands: it is a session that says which, and until when.
+		return palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "this key answers in a browser that is signed in").
 			WithRemedy("run 'palyra console' and open the link that it prints")
 	}
 	r.caller.Device = d

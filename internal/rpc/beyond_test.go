@@ -254,6 +254,103 @@ func TestTheConsoleOverPlainHTTPBeyond(t *testing.T) {
 	}
 }
 
+// A key that was paired over plain HTTP may be anybody's who was on the way. It denies there, in a session, and allows at no
+// listener; nor can it be paired or entered anew as a key that does more.
+func TestAKeyOfPlainHTTPOnlyDeniesForEver(t *testing.T) {
+	w := newBeyond(t, "plain")
+	decide, open := find(t, "DecideApproval"), find(t, "OpenConsole")
+	phone := w.own("phone")
+	cert, pool := certificate(t, laptop)
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
+	secure, err := w.server.OpenBeyond("https", "127.0.0.1:0", laptop, conf)
+	w.must(err)
+	tr := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+secure[strings.LastIndex(secure, ":")+1:])
+		},
+	}
+	t.Cleanup(tr.CloseIdleConnections)
+	local, remote := cookieHead(w.world.cookie(w.owner, "user:alice", palyra.RoleOwner)), w.pair("machine", palyra.RoleApprover)
+	for where, ask := range map[string]func(method, proto.Message, http.Header) (palyra.Reason, error){
+		"the plain listener": func(m method, msg proto.Message, h http.Header) (palyra.Reason, error) { return w.asks(m, msg, h), nil },
+		"HTTPS": func(m method, msg proto.Message, h http.Header) (palyra.Reason, error) {
+			return w.sendTo(&http.Client{Transport: tr}, secure, m, msg, h)
+		},
+		"loopback": func(m method, msg proto.Message, h http.Header) (palyra.Reason, error) {
+			h["Cookie"], h[rpc.PageHeader] = local["Cookie"], local[rpc.PageHeader]
+			return w.sendTo(w.browser(), "http://"+w.console, m, msg, h)
+		},
+		"the devices' door": func(m method, msg proto.Message, h http.Header) (palyra.Reason, error) {
+			return w.sendTo(remote.http, remote.base, m, msg, h)
+		},
+		"the operator's socket": func(m method, msg proto.Message, h http.Header) (palyra.Reason, error) {
+			return w.send("operator", m, msg, h), nil
+		},
+		"the agent's socket": func(m method, msg proto.Message, h http.Header) (palyra.Reason, error) {
+			return w.send("agent", m, msg, h), nil
+		},
+	} {
+		for _, one := range []struct {
+			method
+			msg proto.Message
+		}{{decide, allows}, {open, &v1.OpenConsoleRequest{}}} {
+			why, err := ask(one.method, one.msg, intent(phone.key.intent(t, one.method, one.msg, rpctest.StateID, time.Now())))
+			if why == let || err != nil || where == "the plain listener" && why != palyra.ReasonInsecureChannel {
+				t.Errorf("%s at %s: %q %v", one.Name(), where, why, err)
+			}
+		}
+	}
+	deny := func() http.Header { return intent(phone.key.intent(t, decide, denies, rpctest.StateID, time.Now())) }
+	if why, err := w.sendTo(w.client, w.at, decide, denies, deny()); why != palyra.ReasonNoCredential || err != nil {
+		t.Errorf("denying without a session: %q %v", why, err)
+	}
+	if why := w.asks(decide, denies, deny()); why != let {
+		t.Errorf("denying: %q", why)
+	}
+	again := palyra.Device{
+		Name: "again", Principal: "user:alice", Role: palyra.RoleApprover, PublicKey: phone.key.public, PairedBy: "user:alice", Call: "C2",
+		Address: w.console, ExpiresAt: time.Now().Add(time.Hour),
+	}
+	if _, err := w.registry.AddDevice(t.Context(), again, "P2"); err == nil {
+		t.Error("it is paired anew on this machine")
+	}
+	if _, err := w.registry.RevokeDevice(t.Context(), phone.ID, w.by()); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.registry.AddDevice(t.Context(), again, "P3"); err == nil {
+		t.Error("it is paired anew on this machine, revoked")
+	}
+	if _, err := w.registry.AddOperator(t.Context(),
+		palyra.Operator{Principal: "user:alice", Role: palyra.RoleOwner, PublicKey: phone.key.public}, w.by()); err == nil {
+		t.Error("it is an operator's key")
+	}
+	if why := w.asks(decide, denies, deny()); why == let {
+		t.Error("it denies after its end")
+	}
+}
+
+// The rule stands by itself: also where a door took the key, it would only deny.
+func TestAKeyOfPlainHTTPAtAnyDoor(t *testing.T) {
+	for _, c := range []struct {
+		plain   bool
+		address string
+		answer  palyra.Answer
+		want    bool
+	}{
+		{false, "palyra.localhost:7142", palyra.AnswerAllow, true},
+		{false, "https://laptop.example", palyra.AnswerAllow, true},
+		{false, "http://192.0.2.7:7145", palyra.AnswerAllow, false},
+		{false, "http://192.0.2.7:7145", palyra.AnswerDeny, true},
+		{true, "https://laptop.example", palyra.AnswerAllow, false},
+		{true, "http://192.0.2.7:7145", "", false},
+	} {
+		if got := rpc.Insecure(c.plain, c.address, map[string]any{"answer": string(c.answer)}) == nil; got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // A link for a door that is not open says how to open it.
 func TestDoorsThatAreNotOpen(t *testing.T) {
 	w := newWorld(t, nil)

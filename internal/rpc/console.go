@@ -194,7 +194,7 @@ func (s *Server) home(built, files fs.FS) http.HandlerFunc {
 }
 
 // ownWay reports whether a person came by themselves or by the console's own pages, as their browser says. One that says
-// nothing does not count this as a secure context, and so has no key to decide with.
+// nothing does not count this as a secure context, and so has at most a key that denies.
 func ownWay(site []string) bool {
 	return len(site) == 0 || len(site) == 1 && (site[0] == "none" || site[0] == "same-origin")
 }

@@ -8,6 +8,7 @@ import { when } from "../ui/time";
 import { Argument, Block, Diff, Text } from "../ui/text";
 import { Trouble } from "../ui/trouble";
 import { Answerer, useAnswerer } from "../device/answerer";
+import { onlyDenies } from "../device/beyond";
 import { may, useRights } from "../device/rights";
 import { useArmed } from "./armed";
 import { useFeed } from "./feed";
@@ -218,7 +219,7 @@ function Answers({ a }: { a: Approval }) {
   };
   const decides = may(useRights(), ApprovalsService.method.decideApproval);
   const off = armed !== "armed" || busy || !paired || !decides;
-  const lasting = !a.need?.fresh && !a.plan?.effects;
+  const lasting = !onlyDenies && !a.need?.fresh && !a.plan?.effects;
   const allow = a.plan?.effects ? "Keep" : "Allow";
   return (
     <section className="answers" aria-label="Answer">
@@ -226,9 +227,11 @@ function Answers({ a }: { a: Approval }) {
         <button type="button" className="deny" disabled={off} onClick={() => decide({ answer: "deny" })}>
           {a.plan?.effects ? "Drop" : "Deny"}
         </button>
-        <button type="button" className="allow" disabled={off} onClick={() => decide({ answer: "allow", scope: "once" })}>
-          {allow} once
-        </button>
+        {!onlyDenies && (
+          <button type="button" className="allow" disabled={off} onClick={() => decide({ answer: "allow", scope: "once" })}>
+            {allow} once
+          </button>
+        )}
         {lasting && (
           <>
             <button type="button" disabled={off} onClick={() => decide({ answer: "allow", scope: "session" })}>
@@ -272,6 +275,12 @@ function Answers({ a }: { a: Approval }) {
       </label>
       {paired && !decides && <p className="faint">Your role looks; it does not answer. An approver does.</p>}
       {paired && decides && armed === "untouched" && <p className="faint">The buttons work once you have moved, scrolled, tapped or typed on this page.</p>}
+      {onlyDenies && (
+        <p className="faint">
+          Over plain HTTP this browser denies and no more, since others on the way could have made this page. To allow: answer on the
+          daemon's machine, or by HTTPS (<code>console.https_listen</code>).
+        </p>
+      )}
       <Answerer of={answerer} />
       {!paired && <p className="faint">This browser has no key: it looks. Pair it, or answer with <code>palyra approvals decide</code>.</p>}
       {problem && <Trouble problem={problem} />}

@@ -1,6 +1,6 @@
 // The browser's own key. It is made here, WebCrypto gives it to nobody, and it lies in this origin's database: pages
-// of other ports and names cannot use it.
-import { base64, hex, sha256 } from "../sign/canon";
+// of other ports and names cannot use it. That of a page over plain HTTP can be read by whatever runs there, and only denies.
+import { base64, hex, sha256, soft } from "../sign/canon";
 import type { Signer } from "../sign/intent";
 
 export interface OwnKey {
@@ -8,7 +8,7 @@ export interface OwnKey {
   device: string;
   name: string;
   public: string;
-  private: CryptoKey;
+  private: CryptoKey | Uint8Array<ArrayBuffer>;
   audience: string; // the daemon's state that it is paired with: signatures are for that and no other
   paired: boolean;
 }
@@ -50,17 +50,25 @@ export async function ownKey(): Promise<OwnKey | undefined> {
   return k?.paired ? k : undefined;
 }
 
+async function generate(): Promise<{ raw: Uint8Array<ArrayBuffer>; secret: OwnKey["private"] }> {
+  if (!crypto.subtle) {
+    const made = (await soft()).makePair();
+    return { raw: made.public, secret: made.secret };
+  }
+  const pair = (await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"])) as CryptoKeyPair;
+  return { raw: new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey)), secret: pair.privateKey };
+}
+
 // makeKey makes a key, in the place of one that was never paired.
 export async function makeKey(): Promise<OwnKey> {
-  const pair = (await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"])) as CryptoKeyPair;
-  const raw = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
+  const { raw, secret } = await generate();
   const sum = hex((await sha256(raw)).slice(0, 16));
   const key = {
     id: `op-${sum}`,
     device: `dev-${sum}`,
     name: `${browserName()}-${sum.slice(0, 6)}`,
     public: base64(raw),
-    private: pair.privateKey,
+    private: secret,
     audience: "",
     paired: false,
   };
@@ -75,10 +83,17 @@ export async function keepPaired(key: OwnKey, audience: string): Promise<void> {
 
 // keySigner signs with the browser's own key.
 export function keySigner(key: OwnKey): Signer {
+  const { private: secret } = key;
   return {
     id: key.id,
     audience: key.audience,
-    sign: async (message) => ({ sig: base64(new Uint8Array(await crypto.subtle.sign("Ed25519", key.private, message))) }),
+    sign: async (message) => ({
+      sig: base64(
+        secret instanceof Uint8Array
+          ? (await soft()).signWith(secret, message)
+          : new Uint8Array(await crypto.subtle.sign("Ed25519", secret, message)),
+      ),
+    }),
   };
 }
 

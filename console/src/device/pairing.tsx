@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { asProblem, devices, type Problem, status } from "../rpc";
 import { Trouble } from "../ui/trouble";
+import { onlyDenies } from "./beyond";
 import { fingerprint, forgetKey, keepPaired, makeKey, type OwnKey, ownKey } from "./key";
 
 let code = "";
@@ -76,14 +77,6 @@ export function Pairing() {
   if (paired !== null) {
     return null;
   }
-  if (!isSecureContext) {
-    return (
-      <p className="note warn">
-        This page came over plain HTTP, and browsers give it no key: it looks. Answer on the daemon's machine, or by HTTPS: see{" "}
-        <code>console.https_listen</code>.
-      </p>
-    );
-  }
   return (
     <section className="note pairing" aria-label="Pair this browser">
       {step.at === "asking" ? (
@@ -100,10 +93,18 @@ export function Pairing() {
             void join(pin);
           }}
         >
-          <p>
-            <strong>This browser looks; it does not decide yet.</strong> Run <code>palyra console pair</code> in a terminal and open its
-            link, or type its PIN here.
-          </p>
+          {onlyDenies ? (
+            <p className="warn">
+              This page came over plain HTTP: others on the way can read it, and could have made it. Paired (by the link or the PIN of{" "}
+              <code>palyra console pair --door plain</code>), this browser denies, and never does anything else. To allow, answer on the
+              daemon's machine, or by HTTPS: see <code>console.https_listen</code>.
+            </p>
+          ) : (
+            <p>
+              <strong>This browser looks; it does not decide yet.</strong> Run <code>palyra console pair</code> in a terminal and open its
+              link, or type its PIN here.
+            </p>
+          )}
           <label>
             PIN <input name="pin" inputMode="numeric" autoComplete="off" size={10} value={pin} onChange={(e) => setPin(e.target.value)} />
           </label>{" "}

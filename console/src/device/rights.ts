@@ -4,6 +4,7 @@ import { type DescMethod, getOption, hasOption } from "@bufbuild/protobuf";
 import { useQuery } from "@tanstack/react-query";
 import { access } from "../gen/palyra/v1/option_pb";
 import { accesses, devices } from "../rpc";
+import { onlyDenies } from "./beyond";
 import { usePaired } from "./pairing";
 
 export interface Rights {
@@ -22,8 +23,9 @@ async function ask(device: string | undefined): Promise<Rights> {
   const of = (role?: string) => new Set(roles.find((r) => r.role === role)?.permissions ?? []);
   const own = of(me?.role);
   const most = key?.device?.role;
-  const signs = most ? new Set([...of(most)].filter((p) => own.has(p))) : new Set<string>();
-  return { principal: me?.principal ?? "", role: most && signs.size < own.size ? most : (me?.role ?? ""), looks: new Set(me?.permissions), signs };
+  const held = most ? [...of(most)].filter((p) => own.has(p)) : [];
+  const signs = new Set(onlyDenies ? held.filter((p) => p === "approvals.decide") : held);
+  return { principal: me?.principal ?? "", role: most && held.length < own.size ? most : (me?.role ?? ""), looks: new Set(me?.permissions), signs };
 }
 
 // useRights is undefined as long as the daemon has not said.

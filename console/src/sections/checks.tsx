@@ -5,7 +5,7 @@ import type { Attestation } from "../gen/palyra/v1/attestation_pb";
 import type { Entry } from "../gen/palyra/v1/journal_pb";
 import type { Key } from "../gen/palyra/v1/key_pb";
 import { asProblem, keys } from "../rpc";
-import { hex, sha256 } from "../sign/canon";
+import { hex, sha256, soft } from "../sign/canon";
 import { Table } from "../ui/parts";
 import { Trouble } from "../ui/trouble";
 
@@ -42,6 +42,9 @@ function body(entries: readonly Entry[], kind: string): { [name: string]: unknow
 async function signed(key: Key | undefined, type: string, payload: Uint8Array, sig: string): Promise<boolean> {
   if (key?.use !== "attestation") {
     return false;
+  }
+  if (!crypto.subtle) {
+    return (await soft()).verified(bytes(sig), pae(type, payload), bytes(key.publicKey));
   }
   const pub = await crypto.subtle.importKey("raw", bytes(key.publicKey), "Ed25519", false, ["verify"]);
   return crypto.subtle.verify("Ed25519", pub, bytes(sig), pae(type, payload));

@@ -30,7 +30,7 @@ export function Devices() {
               d.name,
               d.principal,
               d.role,
-              d.certificate ? "machine" : d.passkey ? `passkey${d.passkey.backupEligible ? ", may be copied" : ""}` : "browser",
+              d.certificate ? "machine" : d.passkey ? `passkey${d.passkey.backupEligible ? ", may be copied" : ""}` : d.address.startsWith("http://") ? "browser, denies only" : "browser",
               `${when(d.pairedAt)} by ${d.pairedBy}`,
               d.revokedAt ? `revoked ${when(d.revokedAt)}` : when(d.expiresAt),
               d.revokedAt ? (

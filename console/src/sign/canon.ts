@@ -58,7 +58,13 @@ export function canon(v: Value): Uint8Array<ArrayBuffer> {
   return concat(parts);
 }
 
+// soft stands in for WebCrypto, which pages over plain HTTP do not have.
+export const soft = () => import("./soft");
+
 export async function sha256(b: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  if (!crypto.subtle) {
+    return (await soft()).digestOf(b);
+  }
   return new Uint8Array(await crypto.subtle.digest("SHA-256", b));
 }
 

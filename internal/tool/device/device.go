@@ -115,6 +115,10 @@ func (t pair) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 		p.Detail.Notes[0] = "key " + a.Print + ": compare it with what the page of the console shows"
 		p.Detail.Notes = append(p.Detail.Notes, "it is a browser on this very machine: whatever runs here as you could use its key")
 	}
+	if a.Browser && passkey.Plain(a.Address) {
+		p.Detail.Summary = "pair the browser " + a.Name + " at " + a.Address + ", to deny as " + string(a.Principal)
+		p.Detail.Notes[len(p.Detail.Notes)-1] = "it comes over plain HTTP, where others on the way can be the page: its key only denies, for ever"
+	}
 	if a.Passkey != nil {
 		p.Detail.Summary = "pair the passkey " + a.Name + " of " + a.Passkey.Origin + ", to decide as " + string(a.Principal)
 		p.Detail.Notes[len(p.Detail.Notes)-1] = "each answer with it asks its authenticator, which verifies you"
