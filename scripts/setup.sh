@@ -84,8 +84,25 @@ need_tests() {
 	need gnome-keyring-daemon gnome-keyring "tests of the vault's keepers"
 	need chromium chromium "tests of the console"
 	need_botocore
+	need_wasi
 	need_oracle
 	need_node
+}
+
+# Skills in C are built by clang for wasm32-wasi. Whether that works is tried: it takes four packages.
+need_wasi() {
+	local p packages=(clang lld wasi-libc libclang-rt-dev-wasm32)
+	builds_wasi && return
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+		echo "setup: installing ${packages[*]} (skills in C)" >&2
+		for p in "${packages[@]}"; do install "$p" || break; done
+		builds_wasi && return
+	fi
+	missing+=("clang that builds for wasm32-wasi, for skills in C; on Debian or Ubuntu: sudo apt-get install -y ${packages[*]}")
+}
+
+builds_wasi() {
+	echo 'int main(void) { return 0; }' | clang --target=wasm32-wasi -O2 -x c - -o /dev/null >/dev/null 2>&1
 }
 
 # The client of AWS for Python, by the package of the system: rooms have nothing else.

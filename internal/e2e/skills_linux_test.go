@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 )
 
 // attestedIn is the predicate of the attestation in an outcome.
-func attestedIn(t *testing.T, raw []byte) (o palyra.Outcome, p palyra.Predicate) {
+func attestedIn(t testing.TB, raw []byte) (o palyra.Outcome, p palyra.Predicate) {
 	t.Helper()
 	if err := json.Unmarshal(raw, &o); err != nil || o.Attestation == nil {
 		t.Fatalf("%v: %s", err, raw)
@@ -37,16 +36,11 @@ func TestSkillsAsThePageTells(t *testing.T) {
 	d.mustStart(shipped...)
 	d.inWorkspace()
 	r := reader{d, t.TempDir(), d.client(client.OperatorDoor)}
-	_, lines := told(t, "../../docs/skills.md", "From nothing to a call.")
+	_, lines := told(t, "../../README.md", "From nothing to a call.")
 	if len(lines) != 8 {
 		t.Fatalf("%d lines: %q", len(lines), lines)
 	}
-	cache, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output() // the reader has a home of his own, and Go's caches are in ours
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Fields(string(cache))
-	lines[1] = "GOCACHE=" + words[0] + " GOMODCACHE=" + words[1] + " " + lines[1]
+	keepCaches(t)
 	for _, line := range lines[:7] {
 		r.unasked(line)
 	}
@@ -74,6 +68,8 @@ func TestSkillsAsThePageTells(t *testing.T) {
 	}
 	r.unasked("palyra keys export --out keys.json && palyra-verify --key keys.json outcome.json && palyra journal verify")
 
+	r.inC(lines)
+
 	// Taken away, it is no tool any more; and a key that is revoked takes it for good.
 	r.unasked("palyra skills shrink demo --apply")
 	r.unasked("palyra skills trust revoke " + d.publisher())
@@ -82,6 +78,27 @@ func TestSkillsAsThePageTells(t *testing.T) {
 		if !strings.Contains(string(raw), "unknown_tool") {
 			t.Errorf("%v %s %s", err, out, raw)
 		}
+	}
+}
+
+// inC leads to a call of a skill in C by the same lines.
+func (r reader) inC(lines []string) {
+	r.t.Helper()
+	for i, line := range lines[:7] {
+		line = strings.ReplaceAll(line, "demo", "demo-c")
+		switch {
+		case i == 0:
+			line += " --lang c"
+		case strings.Contains(line, "trust add"):
+			continue // it is trusted already
+		}
+		r.unasked(line)
+	}
+	line := strings.NewReplacer("demo.greet", "demo-c.measure", `"name"`, `"text"`, "outcome.json", "c.json").Replace(lines[7])
+	_, code := r.asks(line, palyra.AnswerAllow, func(palyra.Approval, string) {})
+	raw, err := os.ReadFile(filepath.Join(r.work, "c.json"))
+	if code != 0 || err != nil || !strings.Contains(string(raw), `"bytes":14`) {
+		r.t.Errorf("%d %v %s", code, err, raw)
 	}
 }
 
