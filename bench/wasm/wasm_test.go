@@ -71,7 +71,8 @@ func must(b *testing.B, err error) {
 }
 
 // BenchmarkSkill measures in one run: compiling a module of Go's without anything that is kept, the first call with what is
-// on disk, a call of a trivial function with a worker at hand; and the same of wazero in the process, which isolates nothing.
+// on disk, a call of a trivial function with a worker at hand, and what 1,000 of those leave in their worker; and the same of
+// wazero in the process, which isolates nothing.
 func BenchmarkSkill(b *testing.B) {
 	start, dir := wasmtest.Starter(b), b.TempDir()
 	fresh := func(dir string) *engine.Engine {
@@ -118,14 +119,37 @@ func BenchmarkSkill(b *testing.B) {
 			guests = append(guests, celltest.Timed(func() { call(warm, large, wasm.Command, "[]") }))
 		}
 	}
+	left := kept(b, func() { call(warm, small, wasm.Export, "{}") })
 	ms := func(all []time.Duration) float64 { return float64(celltest.At(all, 50).Microseconds()) / 1000 }
 	b.ReportMetric(ms(colds), "cold-ms")
 	b.ReportMetric(ms(compiles), "wazero-compile-ms")
+	b.ReportMetric(ms(colds)/ms(compiles), "cold/wazero")
 	b.ReportMetric(ms(cacheds), "cached-ms")
+	b.ReportMetric(ms(cacheds)/ms(colds), "cached/cold")
+	b.ReportMetric(float64(left)/(1<<20), "kept-MiB")
 	b.ReportMetric(1000*ms(warms), "warm-p50-µs")
 	b.ReportMetric(float64(celltest.At(warms, 99).Microseconds()), "warm-p99-µs")
 	b.ReportMetric(1000*ms(others), "wazero-p50-µs")
 	b.ReportMetric(ms(guests), "go-guest-p50-ms")
+}
+
+// kept is by how much workers have grown after 1,000 calls, once their heaps are as large as they become.
+func kept(b *testing.B, call func()) int64 {
+	b.Helper()
+	all := func() (n int64) {
+		for _, pid := range wasmtest.Workers(b) {
+			n += wasmtest.Resident(b, pid)
+		}
+		return n
+	}
+	for range 2000 {
+		call()
+	}
+	before := all()
+	for range 1000 {
+		call()
+	}
+	return max(all()-before, 0)
 }
 
 // BenchmarkFuel compares work on the processor with fuel, as modules have it here, with the same without, and with wazero, in one run

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,35 +220,6 @@ func TestBadModulesAreRefused(t *testing.T) {
 	wants(t, err, wasm.ReasonInput)
 }
 
-// pids are the processes of palyra-wasm below this one.
-func pids(t testing.TB) (all []int) {
-	t.Helper()
-	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		b, _ := os.ReadFile(name)
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if string(b) == "palyra-wasm\x00" && below(pid, os.Getpid()) {
-			all = append(all, pid)
-		}
-	}
-	return all
-}
-
-func below(pid, top int) bool {
-	for pid > 1 && pid != top {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return false
-		}
-		_, rest, _ := strings.Cut(string(b), ") ")
-		pid, _ = strconv.Atoi(strings.Fields(rest)[1])
-	}
-	return pid == top
-}
-
 // recorder remembers what was started.
 type recorder struct {
 	engine.Starter
@@ -289,7 +259,7 @@ func TestAWorkerThatIsKilledOrStalls(t *testing.T) {
 			}
 			_, err := invoke(t, e, loop, wasm.Limits{Fuel: 1000}, wasm.Grants{}) // a worker with the module
 			wants(t, err, wasm.ReasonFuel)
-			before := pids(t)
+			before := wasmtest.Workers(t)
 			done := make(chan error, 1)
 			go func() {
 				_, err := invoke(t, e, loop, long, wasm.Grants{})
@@ -357,7 +327,7 @@ func TestCancelEndsTheWork(t *testing.T) {
 	if e := palyra.AsError(err); e.Reason != palyra.ReasonCancelled || time.Since(began) > 10*time.Second {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
-	for _, pid := range pids(t) {
+	for _, pid := range wasmtest.Workers(t) {
 		gone(t, pid)
 	}
 }
@@ -377,31 +347,20 @@ func TestAThousandInstances(t *testing.T) {
 		}
 	}
 	run(300) // until its heap is as large as it becomes
-	workers := pids(t)
+	workers := wasmtest.Workers(t)
 	if len(workers) != 1 {
 		t.Fatalf("%d workers", len(workers))
 	}
-	before := resident(t, workers[0])
+	before := wasmtest.Resident(t, workers[0])
 	run(1000)
-	after := resident(t, workers[0])
-	if w := pids(t); len(w) != 1 || w[0] != workers[0] {
+	after := wasmtest.Resident(t, workers[0])
+	if w := wasmtest.Workers(t); len(w) != 1 || w[0] != workers[0] {
 		t.Errorf("workers %v, then %v", workers, w)
 	}
 	t.Logf("%d KiB, then %d", before>>10, after>>10)
 	if after > before+8<<20 {
 		t.Errorf("%d bytes, and a thousand instances later %d", before, after)
 	}
-}
-
-// resident is how much memory a process has.
-func resident(t testing.TB, pid int) int64 {
-	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, _ := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
-	return n * int64(os.Getpagesize())
 }
 
 // TestWorkersAreNotKeptForever: idle ones end, and so do those beyond the number that is kept.
