@@ -30,14 +30,14 @@ func (d *Daemon) explainer() *explain.Explainer {
 // imaginedWorld is the world of a daemon with other settings: the same state, the same sandboxes, and the
 // parts that only look made anew, by the constructors of the real ones.
 func (d *Daemon) imaginedWorld(c config.Config) (w explain.World, err error) {
-	p := &path{upstreams: d.path.upstreams}
+	p := &path{upstreams: d.path.upstreams, skills: d.path.skills}
 	if p.tiers, err = d.path.tiers.With(c); err != nil {
 		return w, err
 	}
 	if p.tools, err = tool.NewSet(append(d.builtin(p.tiers), device.All(d.devices.Tool())...)...); err != nil {
 		return w, err
 	}
-	others := slices.DeleteFunc(d.path.catalog.List(), func(t palyra.Tool) bool { return t.Source != palyra.SourceMCP })
+	others := slices.DeleteFunc(d.path.catalog.List(), func(t palyra.Tool) bool { return t.Source == palyra.SourceBuiltin })
 	if w.Catalog, err = p.catalogOf(c, others...); err != nil {
 		return w, err
 	}

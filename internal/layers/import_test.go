@@ -127,7 +127,11 @@ func edges() []edge {
 			[]string{"secrets"},
 			true, "what is told of secrets",
 		},
-		{[]string{"internal/skill"}, []string{".", "internal/canon", "internal/pattern"}, true, "words of skills, and manifests read"},
+		{
+			[]string{"internal/skill"},
+			[]string{".", "internal/canon", "internal/pattern", "internal/subpath"},
+			true, "words of skills, and manifests read",
+		},
 		{[]string{"internal/skill"}, []string{"**"}, false, "words know no part"},
 		{
 			[]string{"internal/skill/archive", "internal/skill/project", "internal/skill/scaffold", "internal/skill/folder"},

@@ -102,6 +102,7 @@ type Exit struct {
 	More        int64            // number of further ones
 	Changed     []string         // sealed paths that somebody else changed meanwhile: the run could not
 	Effects     stage.Settled    // what became of the changes of a staged job
+	Needed      []string         // of a script in a cage: what it opened of what that names, as KIND:WHAT
 	Usage       palyra.Usage
 	Enforcement palyra.Enforcement // what really held
 }

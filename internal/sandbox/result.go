@@ -65,6 +65,9 @@ func (l *runStart) result(started time.Time, p *pump, exit Exit, err error) paly
 	if exit.Signal != "" {
 		res.ExitCode = signalExit(exit)
 	}
+	if exit.Needed != nil {
+		res.Runtime = &palyra.Runtime{Used: exit.Needed}
+	}
 	var cutOut, cutErr bool
 	forOut, forErr := shares(outputCap(l.plan.Limits), p.stdout.total, p.stderr.total)
 	res.Stdout, cutOut = p.stdout.bytes(forOut)

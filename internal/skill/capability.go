@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // lists are the kinds of capabilities with their names, in the order of the manifest.
@@ -64,7 +65,7 @@ func (c Capabilities) Missing(of Capabilities) (out []string) {
 	for _, l := range c.lists() {
 		have := of.Of(l.Name)
 		for _, v := range *l.At {
-			if !slices.Contains(have, v) && !(l.Name == "read" && slices.Contains(of.Write, v)) {
+			if !has(l.Name, have, v) && !(l.Name == "read" && has(l.Name, of.Write, v)) {
 				out = append(out, l.Name+":"+v)
 			}
 		}
@@ -72,11 +73,44 @@ func (c Capabilities) Missing(of Capabilities) (out []string) {
 	return out
 }
 
+// has reports whether a value is among those of a kind. Paths are there with what is below them.
+func has(kind string, all []string, v string) bool {
+	if kind != "read" && kind != "write" {
+		return slices.Contains(all, v)
+	}
+	return slices.ContainsFunc(all, func(top string) bool { return subpath.Within(top, v) })
+}
+
+// Least returns c without paths that others of it have below them. Where there are more than a manifest can have, those are
+// taken together that lie in one directory.
+func (c Capabilities) Least() Capabilities {
+	for _, at := range []*[]string{&c.Read, &c.Write} {
+		all := slices.Clone(*at)
+		for depth := 8; len(all) > maxOfKind && depth > 0; depth-- {
+			for i, p := range all {
+				if parts := strings.Split(p, "/"); len(parts) > depth {
+					all[i] = strings.Join(parts[:depth], "/")
+				}
+			}
+			slices.Sort(all)
+			all = slices.Compact(all)
+		}
+		if len(all) > maxOfKind {
+			all = []string{"."}
+		}
+		*at = slices.DeleteFunc(slices.Clone(all), func(p string) bool {
+			return slices.ContainsFunc(all, func(o string) bool { return o != p && has("read", []string{o}, p) })
+		})
+	}
+	c.Read = slices.DeleteFunc(c.Read, func(p string) bool { return has("read", c.Write, p) })
+	return c.Tidy()
+}
+
 // Within returns what of c is also in of.
 func (c Capabilities) Within(of Capabilities) Capabilities {
 	for _, l := range c.lists() {
 		have := of.Of(l.Name)
-		*l.At = slices.DeleteFunc(slices.Clone(*l.At), func(v string) bool { return !slices.Contains(have, v) })
+		*l.At = slices.DeleteFunc(slices.Clone(*l.At), func(v string) bool { return !has(l.Name, have, v) })
 	}
 	return c.Tidy()
 }

@@ -191,6 +191,11 @@ func Said(mechanisms []string) (Capabilities, error) {
 	return CapabilitiesOf(terms)
 }
 
+// ProgramInput binds a program, by the name by which a skill was granted it.
+func ProgramInput(id, name string, digest palyra.Digest) palyra.Input {
+	return palyra.Input{Path: "skill:" + id + "/programs/" + name, Digest: digest}
+}
+
 // Script is a script of a skill's folder, as it is to be run.
 type Script struct {
 	ID       string

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"palyra"
@@ -22,9 +23,6 @@ import (
 
 // Scripts plans and runs the scripts of skills: as programs in rooms of tier C, each in a cage of what its skill was granted.
 type Scripts struct{ *Tiers }
-
-// scriptProcesses is the most processes of a script.
-const scriptProcesses = 128
 
 // Plan makes the plan of a script: that of its program, with the cage as its promise. What cannot be held is refused.
 func (s Scripts) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan, run skill.Script) error {
@@ -72,9 +70,8 @@ func (s Scripts) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan, run s
 	return nil
 }
 
-// lower holds limits to those of a manifest, and to what any script may have.
+// lower holds limits to those of a manifest.
 func lower(l *palyra.Limits, of skill.Limits) {
-	l.Processes = min(l.Processes, scriptProcesses)
 	if of.TimeoutMS > 0 {
 		l.WallMS = min(l.WallMS, of.TimeoutMS)
 	}
@@ -124,7 +121,7 @@ func (s Scripts) programs(ctx context.Context, c *palyra.Call, p palyra.Plan, ru
 		}
 	}
 	own := plan.Inputs
-	plan.Inputs, plan.Links = nil, nil
+	plan.Inputs, plan.Links = []palyra.Input{skill.ProgramInput(run.ID, run.Program, plan.Executable.Digest)}, nil
 	keep(own)
 	for _, name := range run.Granted.Programs {
 		if name == run.Program {
@@ -133,6 +130,7 @@ func (s Scripts) programs(ctx context.Context, c *palyra.Call, p palyra.Plan, ru
 		other, err := s.program(ctx, c, p, map[string]any{"command": name, "tier": "c", "profile": palyra.NoProfile, "egress": []string{}})
 		switch e := palyra.AsError(err); {
 		case err == nil:
+			plan.Inputs = append(plan.Inputs, skill.ProgramInput(run.ID, name, other.Executable.Digest))
 			keep(append([]palyra.Input{{Path: other.Executable.Path, Digest: other.Executable.Digest}}, other.Inputs...))
 		case e.Reason == palyra.ReasonFileNotFound || e.Reason == palyra.ReasonPathInvalid:
 			plan.Detail.Notes = append(plan.Detail.Notes, "may start "+show.Line(name)+", which is not there")
@@ -200,9 +198,40 @@ func straight(workspace, rel string) (there bool, err error) {
 // notDir reports whether something on the way is no directory.
 func notDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
-// Run runs a planned script.
+// Run runs a planned script. What it needed is in the result: programs, paths and secrets.
 func (s Scripts) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
-	return s.Tiers.Run(ctx, l, c)
+	used := &lent{}
+	s.lent.Store(c.ID, used)
+	defer s.lent.Delete(c.ID)
+	res := s.Tiers.Run(ctx, l, c)
+	if res.Runtime == nil || slices.Contains(res.Runtime.Used, cage.Unknown) {
+		res.Runtime = nil
+		return res
+	}
+	for _, b := range append(used.all(), l.Plan().Signers...) { // each use of a key is a call of its own
+		res.Runtime.Used = append(res.Runtime.Used, "secrets:"+b)
+	}
+	return res
+}
+
+// lent is what a script used of what was lent to it.
+type lent struct {
+	mu       sync.Mutex
+	bindings []string
+}
+
+func (u *lent) add(binding string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !slices.Contains(u.bindings, binding) {
+		u.bindings = append(u.bindings, binding)
+	}
+}
+
+func (u *lent) all() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.bindings)
 }
 
 // cage draws the cage of a plan, with the package as it is verified now.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"palyra"
@@ -69,6 +70,7 @@ type Tiers struct {
 	places   config.Places
 	chosen   map[string]fs.FileMode // modes of Palyra's own paths, at the start
 	trusted  trustedfiles.TrustedFiles
+	lent     sync.Map // of scripts that run: what they used of what was lent to them, by their calls
 }
 
 // Places are the directories that programs run with.

@@ -73,6 +73,11 @@ func (u *uses) record(ctx context.Context) {
 
 // recordUse puts the use of a secret on record.
 func (t *Tiers) recordUse(ctx context.Context, e palyra.Event) {
+	if s, ok := e.(palyra.SecretUsed); ok {
+		if of, ok := t.lent.Load(s.Call); ok {
+			of.(*lent).add(s.Binding)
+		}
+	}
 	if _, err := t.Journal.Record(ctx, e); err != nil {
 		t.Log.Error("the use of a secret is not on record", "error", err)
 	}

@@ -82,6 +82,9 @@ func enabled(inv *invocation.Invocation, w io.Writer, s skill.Skill) {
 	for _, line := range s.Granted.Lines() {
 		screen.Fields(w, screen.Pair{"Granted", line})
 	}
+	if s.Folder != nil && len(s.Folder.Scripts) > 0 {
+		inv.Say("palyra: its scripts can be run: palyra tools show %s", show.Arg(string(skill.ToolName(s.ID, skill.FolderRun))))
+	}
 	for _, t := range s.Tools {
 		inv.Say("palyra: it can be called: palyra tools show %s", show.Arg(string(skill.ToolName(s.ID, t.Name))))
 	}

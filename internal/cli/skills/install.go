@@ -110,6 +110,9 @@ func toolNames(s skill.Skill) string {
 	}
 	if s.Folder != nil {
 		names = append(names, skill.FolderRead)
+		if len(s.Folder.Scripts) > 0 {
+			names = append(names, skill.FolderRun)
+		}
 	}
 	return strings.Join(names, ", ")
 }

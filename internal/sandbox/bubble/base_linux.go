@@ -200,6 +200,7 @@ func (b *Backend) estrange(but *base, swept *seal.Snapshot) {
 // finish is called when nothing of the run is left: it removes the sealed paths that the run made.
 // A record whose sweep failed stays, and is tried again before anything else runs in the workspace.
 func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
+	x.Needed = k.unseen() // before its stage is looked at: what is held of it goes
 	k.endLayer(ran)
 	taken, kept := k.keepStage(x, ran)
 	if !ran || k.base == nil {

@@ -18,6 +18,7 @@ import (
 	"palyra/internal/quarantine"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/reviews"
 	"palyra/internal/sandbox/template"
@@ -264,6 +265,9 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 		return nil, err
 	}
 	k.watch(j)
+	if k.want.cage != nil {
+		k.seen = cage.Observe(k.want.cage, k.want.room.Workspace, k.view)
+	}
 	covered := j
 	covered.Sealed, covered.Covers = nil, nil // they lie at their paths
 	p, err := k.Run(ctx, s, covered, cells.Terms{Holds: e, Explain: b.explain, After: k.finish, Account: k.account})

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/sandbox/bwrap"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/subpath"
 )
@@ -73,4 +74,22 @@ func loaderFiles() (out []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// unseen ends the watch over a script, and says what it needed; nil: it was none, or that is not known.
+func (k *keeper) unseen() (needed []string) {
+	if k.seen != nil {
+		terms, known := k.seen.End()
+		if needed = []string{}; known && k.layer == nil {
+			needed = append(needed, terms...)
+		} else {
+			needed = append(needed, cage.Unknown)
+		}
+		k.seen = nil
+	}
+	if k.view != nil {
+		_ = k.view.Close()
+		k.view = nil
+	}
+	return needed
 }

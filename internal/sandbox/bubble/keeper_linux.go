@@ -16,6 +16,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
+	"palyra/internal/sandbox/cage"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/refusal"
 	"palyra/internal/sandbox/template"
@@ -44,6 +45,8 @@ type keeper struct {
 	over     atomic.Value       // the stage's limit that the run exceeded: a string
 	patrol   *patrol            // sweeps during the run; nil: it does not
 	doors    []*os.File
+	view     *os.File    // the workspace as the room of a caged script has it on its stage; nil: it is the workspace
+	seen     *cage.Watch // what such a script needs; nil: it is none
 	watching cell.Watching
 	news     news
 	unused   func()  // ends that the call may have items in quarantine; nil: it cannot have any
@@ -97,7 +100,9 @@ func (k *keeper) enter(ctx context.Context) error {
 			return nil, err
 		}
 		k.room, k.doors = made.Room, made.Doors
-		if k.layer != nil {
+		if k.want.cage != nil && len(made.Copies) == 1 {
+			k.view = made.Copies[0]
+		} else if k.layer != nil {
 			k.layer.add(made.Copies)
 		}
 		return template.NewFirst(made.First, k.release), nil
@@ -134,6 +139,9 @@ func (k *keeper) make(ctx context.Context, c *cells.Keeper, control *os.File) (m
 	switch {
 	case k.stage != nil:
 		r.Stage = inStages(k.stage.Path())
+		if k.want.cage != nil {
+			r.Copies = 1
+		}
 		if r.Repository = k.want.room.Repository.Path; r.Repository != "" {
 			r.RepositoryStage = inStages(k.stage.BesidePath())
 		}
@@ -314,6 +322,7 @@ const goneWithin = 100 * time.Millisecond
 func (k *keeper) discard() {
 	cell.CloseAll(k.doors)
 	k.doors = nil
+	k.unseen()
 	k.forget()
 	if k.Keeper != nil {
 		k.Discard()

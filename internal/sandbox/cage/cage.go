@@ -24,6 +24,9 @@ import (
 // Mechanism is that by which a script is held to its manifest.
 const Mechanism = "skill_cage"
 
+// Unknown stands for all that a cage names: what a run needed of it is not known.
+const Unknown = "all:of it"
+
 // Top is the directory of a room below which packs lie.
 const Top = "/skill"
 

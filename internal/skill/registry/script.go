@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"palyra"
@@ -120,7 +123,7 @@ func (r *Registry) callScript(ctx context.Context, s skill.Skill, l palyra.Launc
 	if res.Refusal != nil {
 		return res
 	}
-	used := r.usedBy(s, l.Plan(), res)
+	used := neededBy(s, l.Plan(), res)
 	res.Runtime = &palyra.Runtime{
 		Name: res.Executor, ABI: "SKILL.md", Skill: s.ID + "@" + s.Version, Package: s.Digest, Granted: s.Granted.Terms(), Used: used.Terms(),
 	}
@@ -130,14 +133,64 @@ func (r *Registry) callScript(ctx context.Context, s skill.Skill, l palyra.Launc
 	return res
 }
 
-// usedBy is what a run of a script needed of what it was granted.
-func (r *Registry) usedBy(s skill.Skill, p palyra.Plan, res palyra.Result) (used skill.Capabilities) {
+// neededBy is what a run of a script needed of what it was granted.
+func neededBy(s skill.Skill, p palyra.Plan, res palyra.Result) (used skill.Capabilities) {
 	for _, f := range res.Egress {
-		if at := fmt.Sprintf("%s:%d", f.Host, f.Port); f.Verdict == palyra.FlowAllowed {
+		if at := net.JoinHostPort(f.Host, strconv.Itoa(f.Port)); f.Verdict == palyra.FlowAllowed {
 			used = used.Add("hosts", at)
 		}
 	}
-	return used.Within(s.Granted)
+	if res.Runtime == nil { // nobody knows
+		used.Programs, used.Read, used.Write, used.Secrets = s.Granted.Programs, s.Granted.Read, s.Granted.Write, s.Granted.Secrets
+		return used.Within(s.Granted)
+	}
+	for _, term := range res.Runtime.Used {
+		switch kind, what, _ := strings.Cut(term, ":"); kind {
+		case "programs":
+			used = used.Add(kind, programsAt(s, p, what)...)
+		case "read", "write":
+			used = used.Add(kind, granted(s, kind, what)...)
+		default:
+			used = used.Add(kind, what)
+		}
+	}
+	return used.Within(s.Granted).Least()
+}
+
+// programsAt are the names by which a skill was granted the program at a path.
+func programsAt(s skill.Skill, p palyra.Plan, at string) (names []string) {
+	digests := map[palyra.Digest]bool{}
+	if p.Executable.Path == at {
+		digests[p.Executable.Digest] = true
+	}
+	for _, in := range p.Inputs {
+		if in.Path == at {
+			digests[in.Digest] = true
+		}
+	}
+	for _, name := range s.Granted.Programs {
+		if slices.ContainsFunc(p.Inputs, func(in palyra.Input) bool {
+			return digests[in.Digest] && in == skill.ProgramInput(s.ID, name, in.Digest)
+		}) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// granted is a path that was needed as a manifest can name it, or what above it was granted.
+func granted(s skill.Skill, kind, rel string) (out []string) {
+	for p := rel; p != "."; p = path.Dir(p) {
+		if skill.ValidPath(p) {
+			return []string{p}
+		}
+	}
+	for _, top := range s.Granted.Of(kind) {
+		if top == "." || top == rel {
+			out = append(out, top)
+		}
+	}
+	return out
 }
 
 // Folder returns the folder of the skill that a plan is of, from the package that the plan binds, verified once more.

@@ -69,7 +69,7 @@ func (r *Registry) Shrink(ctx context.Context, id string, apply bool, by skill.B
 	if err != nil {
 		return skill.Shrinking{}, fmt.Errorf("skills: shrink: %w", err)
 	}
-	out := skill.Shrinking{ID: s.ID, Runs: runs, Granted: s.Granted, Needed: used.Within(s.Granted)}
+	out := skill.Shrinking{ID: s.ID, Runs: runs, Granted: s.Granted, Needed: used.Within(s.Granted).Least()}
 	switch {
 	case runs == 0:
 		return out, palyra.Errorf(palyra.Conflict, skill.ReasonNoRuns,
