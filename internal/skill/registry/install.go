@@ -110,7 +110,7 @@ func (r *Registry) replace(s *skill.Skill, widen bool) (string, error) {
 	case order < 0:
 		return "", palyra.Errorf(palyra.Denied, skill.ReasonDowngrade, "version %s of %s is installed, and this is %s", old.Version,
 			s.ID, s.Version).
-			WithRemedy("%s", keep)
+			WithRemedy("nothing was installed; to go back, 'palyra skills remove %s' comes first", s.ID)
 	case order == 0 && s.Digest != old.Digest:
 		return "", palyra.Errorf(palyra.Conflict, skill.ReasonDowngrade,
 			"version %s of %s is installed, and this is another one of the same version",
