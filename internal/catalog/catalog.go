@@ -121,6 +121,12 @@ func (c *Catalog) find(name palyra.ToolName) (known, error) {
 		if server, ok := serverOf(name); ok { // a tool that changed is not offered, but there
 			return known{}, e.WithRemedy("it may be in quarantine: 'palyra mcp show %s' says so; 'palyra tools list' has what is offered", server)
 		}
+		offered := func(id string) bool {
+			return slices.ContainsFunc(c.names, func(n palyra.ToolName) bool { return strings.HasPrefix(string(n), "skill."+id+".") })
+		}
+		if id, ok := skillOf(name); ok && !offered(id) {
+			return known{}, e.WithRemedy("no tool of the skill %s is offered: it may be in quarantine, or not be here; see 'palyra skills list'", id)
+		}
 		if near := nearest(name, c.names); len(near) > 0 {
 			return known{}, e.WithRemedy("did you mean %s? See 'palyra tools list'", strings.Join(near, " or "))
 		}
@@ -134,6 +140,13 @@ func serverOf(tool palyra.ToolName) (string, bool) {
 	rest, ok := strings.CutPrefix(string(tool), "mcp.")
 	server, _, named := strings.Cut(rest, ".")
 	return server, ok && named && server != ""
+}
+
+// skillOf is the skill that a tool of this name would be one of.
+func skillOf(tool palyra.ToolName) (string, bool) {
+	rest, ok := strings.CutPrefix(string(tool), "skill.")
+	id, _, named := strings.Cut(rest, ".")
+	return id, ok && named && id != ""
 }
 
 // proposed finds the tool of a proposal. One that is only to be checked may be the agent's own.

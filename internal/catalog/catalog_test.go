@@ -170,6 +170,7 @@ func TestNearestNames(t *testing.T) {
 	c := real(t)
 	for asked, want := range map[string]string{
 		"palyra.ehco": "palyra.echo", "fs.read": "palyra.fs.read", "read": "palyra.fs.read", "palyra.fs.wirte": "palyra.fs.write",
+		"skill.notes.read":    "no tool of the skill notes is offered",
 		"mcp.files.read_file": "palyra mcp show files", "apply_patch": "palyra.fs.apply_patch", "applypatch": "palyra.fs.apply_patch",
 		"palyra_fs_list": "palyra.fs.list",
 	} {

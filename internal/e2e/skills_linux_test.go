@@ -69,10 +69,15 @@ func TestSkillsAsThePageTells(t *testing.T) {
 	r.unasked("palyra keys export --out keys.json && palyra-verify --key keys.json outcome.json && palyra journal verify")
 
 	r.inC(lines)
+	r.unasked("palyra skills trust add --own") // again: it is trusted, and that is what was wanted
 
 	// Taken away, it is no tool any more; and a key that is revoked takes it for good.
 	r.unasked("palyra skills shrink demo --apply")
 	r.unasked("palyra skills trust revoke " + d.publisher())
+	revoked, err := r.typedLine(r.home, "palyra skills trust add --own").CombinedOutput()
+	if err == nil || !strings.Contains(string(revoked), "publisher.key away") {
+		t.Errorf("one's own key, which was revoked: %v %s", err, revoked)
+	}
 	if out, err := r.typedLine(r.home, lines[7]).CombinedOutput(); err == nil || !strings.Contains(string(out), "unknown_tool") {
 		raw, _ := os.ReadFile(filepath.Join(d.work, "outcome.json"))
 		if !strings.Contains(string(raw), "unknown_tool") {

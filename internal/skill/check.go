@@ -54,11 +54,11 @@ func Check(m Manifest) (Manifest, error) {
 	case m.Format != Format:
 		return m, bad("format is %q, and has to be %q", palyra.Clip(m.Format, 64), Format)
 	case !ValidID(m.ID):
-		return m, bad("id: 1 to 40 characters out of a-z, 0-9 and '-', which neither begins nor ends it, and not palyra…")
+		return m, bad("id: 1 to 40 characters out of a-z, 0-9 and '-', which neither begins nor ends it; none that begins with palyra")
 	case !ValidVersion(m.Version):
 		return m, bad("version: MAJOR.MINOR.PATCH, or that with -PRERELEASE")
 	case !ValidID(m.Publisher):
-		return m, bad("publisher: 1 to 40 characters out of a-z, 0-9 and '-', which neither begins nor ends it, and not palyra…")
+		return m, bad("publisher: 1 to 40 characters out of a-z, 0-9 and '-', which neither begins nor ends it; none that begins with palyra")
 	case m.ABI != "" && !abiForm().MatchString(m.ABI):
 		return m, bad("abi: palyra-skill/ and a number")
 	case m.License != "" && !licenseForm().MatchString(m.License):

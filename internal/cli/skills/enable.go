@@ -2,8 +2,10 @@ package skills
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,7 +74,7 @@ func (f enableFlags) granted(s skill.Skill) (skill.Capabilities, error) {
 	}
 	c, err := skill.CapabilitiesOf(f.grant)
 	if err != nil {
-		return c, exit.Usagef("%v", err)
+		return c, exit.Usagef("%v: %s", err, palyra.AsError(err).Remedy)
 	}
 	return c, nil
 }
@@ -103,6 +105,8 @@ func trustAddCommand(inv *invocation.Invocation) *cobra.Command {
 			switch {
 			case own && len(args) > 0:
 				return exit.Usagef("--own is your key and your login: nothing else goes with it")
+			case !own && len(args) == 0:
+				return exit.Usagef("NAME and KEY are missing; --own is your own key, under your login")
 			case !own && len(args) < 2:
 				return exit.Usagef("KEY is missing")
 			case len(args) > 2:
@@ -123,12 +127,36 @@ func trustAddCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := c.TrustPublisher(ctx, name, archive.PublicText(pub))
+			p, err := trust(ctx, inv, c, name, pub, own)
 			return inv.Answer(err, p, func(w io.Writer) { fmt.Fprintf(w, "%s: trusted, key %s\n", show.Line(p.Name), show.Line(p.KeyID)) })
 		}),
 	}
 	cmd.Flags().BoolVar(&own, "own", false, "your own key, under your login")
 	return cmd
+}
+
+// trust trusts a key. The person's own may be trusted already; where it was revoked, it is said how to get another one.
+func trust(ctx context.Context, inv *invocation.Invocation, c *client.Client, name string, pub ed25519.PublicKey, own bool) (
+	skill.Publisher, error,
+) {
+	p, err := c.TrustPublisher(ctx, name, archive.PublicText(pub))
+	if err == nil || !own {
+		return p, err
+	}
+	switch e := palyra.AsError(err); e.Reason {
+	case palyra.ReasonExists:
+		all, bad := c.Publishers(ctx)
+		i := slices.IndexFunc(all, func(p skill.Publisher) bool { return p.KeyID == archive.KeyID(pub) && p.Name == name })
+		if bad == nil && i >= 0 {
+			return all[i], nil
+		}
+	case skill.ReasonUntrusted:
+		if path, bad := ownKey(inv); bad == nil {
+			return p, palyra.Errorf(e.Code, e.Reason, "%s", e.Text).
+				WithRemedy("it is your own: move %s away, and 'palyra skills sign' makes a new one", show.Arg(path))
+		}
+	}
+	return p, err
 }
 
 func trustListCommand(inv *invocation.Invocation) *cobra.Command {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/syntax"
@@ -34,8 +33,7 @@ func importCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = c.TrustPublisher(ctx, login(), archive.PublicText(pub))
-			if err != nil && palyra.AsError(err).Reason != palyra.ReasonExists {
+			if _, err := trust(ctx, inv, c, login(), pub, true); err != nil {
 				return err
 			}
 			s, err := c.InstallSkill(ctx, raw, false)

@@ -195,6 +195,8 @@ func printShrinking(inv *invocation.Invocation, w io.Writer, s skill.Shrinking) 
 		inv.Say("palyra: what was unused is not granted any more")
 	case len(unused) > 0:
 		inv.Say("palyra: take it back: palyra skills shrink %s --apply", show.Arg(s.ID))
+	case s.Granted.Empty():
+		inv.Say("palyra: it was granted nothing, so there is nothing to take back")
 	default:
 		inv.Say("palyra: everything that was granted was needed")
 	}

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -105,6 +107,13 @@ func (p *Project) readBuild(root *os.Root) error {
 		if module, ok := p.Files[name]; ok && string(palyra.SumBytes(module)) != digest {
 			return palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged, "%s is not what was built: it was changed since", name).
 				WithRemedy("run 'palyra skills build' again, or remove %s to pack it as it is", BuildFile)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Build.Sources)) {
+		text, err := readFile(root, name, archive.MaxModule)
+		if err == nil && strings.TrimPrefix(string(palyra.SumBytes(text)), "sha256:") != p.Build.Sources[name] {
+			return palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged, "%s was changed since the modules were built", palyra.Clip(name, 200)).
+				WithRemedy("run 'palyra skills build' again")
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package project
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,9 +50,15 @@ func begun(t *testing.T, language string) (string, *os.Root) {
 func TestPack(t *testing.T) {
 	for _, language := range scaffold.Languages() {
 		dir, root := begun(t, language)
+		source := "src/main." + language
+		text, err := fs.ReadFile(root.FS(), source)
+		if err != nil {
+			t.Fatal(err)
+		}
 		build, err := json.Marshal(archive.Build{
 			Tool: "a compiler", Modules: map[string]string{"demo.wasm": string(palyra.SumBytes([]byte("\x00asm\x01\x00\x00\x00")))},
-			Sources: map[string]string{"src/main.c": "00"}, Libraries: []archive.Library{{Name: "libc", Version: "1"}},
+			Sources:   map[string]string{source: strings.TrimPrefix(string(palyra.SumBytes(text)), "sha256:"), "src/gone": "00"},
+			Libraries: []archive.Library{{Name: "libc", Version: "1"}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -82,6 +89,11 @@ func TestPack(t *testing.T) {
 				t.Errorf("%s: %s", name, p.Files[name])
 			}
 		}
+		put(t, dir, source, string(text)+"\n")
+		if _, err := Read(root); palyra.AsError(err).Reason != palyra.ReasonInputChanged || !strings.Contains(err.Error(), source) {
+			t.Error("a source that was changed since it was built:", err)
+		}
+		put(t, dir, source, string(text))
 		put(t, dir, "demo.wasm", "\x00asm changed")
 		if _, err := Read(root); palyra.AsError(err).Reason != palyra.ReasonInputChanged {
 			t.Error("a module that was changed since it was built:", err)

@@ -31,7 +31,7 @@ func Files(language string, v Values) (map[string][]byte, error) {
 			WithRemedy("choose one of: %s", strings.Join(Languages(), ", "))
 	case !skill.ValidID(v.ID):
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q cannot be the id of a skill", palyra.Clip(v.ID, 64)).
-			WithRemedy("use 1 to 40 characters out of a-z, 0-9 and '-', which neither begins nor ends it, and not palyra…")
+			WithRemedy("use 1 to 40 characters out of a-z, 0-9 and '-', which neither begins nor ends it; none that begins with palyra")
 	case !skill.ValidID(v.Publisher):
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q cannot be the name of a publisher",
 			palyra.Clip(v.Publisher, 64)).

@@ -163,6 +163,9 @@ func (e *Engine) Check(ctx context.Context, m wasm.Module, k wasm.Kind, function
 	}
 	e.build.Lock()
 	defer e.build.Unlock()
+	if k == wasm.Command && e.cache.get(key{m.Digest, k}) != nil {
+		return nil // it was compiled for this runtime, and has no functions but its start
+	}
 	a, err := e.compile(ctx, binary, k, functions, l.Compile)
 	if err != nil {
 		return err
