@@ -280,7 +280,7 @@ func (a *skillAgent) uses(r reader) {
 		r.t.Errorf("%q", texts)
 	}
 	got, err := a.CallTool(r.t.Context(), &mcp.CallToolParams{Name: "skill_text-stat_measure", Arguments: map[string]any{"text": "one two"}})
-	if err != nil || got.IsError || !strings.Contains(got.Content[0].(*mcp.TextContent).Text, `"words":2`) {
+	if err != nil || got.IsError || !strings.Contains(got.Content[len(got.Content)-1].(*mcp.TextContent).Text, `"words":2`) {
 		r.t.Fatalf("%v %+v", err, got)
 	}
 	read, err := a.ReadResource(r.t.Context(), &mcp.ReadResourceParams{URI: text})

@@ -8,8 +8,11 @@ import (
 )
 
 // readable is an output for a model to read: the texts that an upstream server returned, as they are, and one
-// line for each part that is not a text. The fields of the result have it whole.
+// line for each part that is not a text; and a file of a skill. The fields of the result have it whole.
 func readable(o palyra.Outcome) string {
+	if text, _, ok := skillFile(o); ok {
+		return text
+	}
 	var got struct {
 		Content []json.RawMessage `json:"content"`
 	}

@@ -76,6 +76,14 @@ func outcomeText(o palyra.Outcome, room int) (t texts) {
 
 // streamNotes are notes on what the streams do not show.
 func (t *texts) streamNotes(o palyra.Outcome) {
+	if id, _, ok := strings.Cut(strings.TrimPrefix(string(o.Tool), skillTools), "."); ok && strings.HasPrefix(string(o.Tool), skillTools) &&
+		o.Outcome == palyra.OutcomeFinished {
+		t.note("of the skill %s: %s", id, notOurs)
+	}
+	if text, cut, ok := skillFile(o); ok && cut {
+		t.less = true
+		t.note("the file is not whole, but its first %d bytes", len(text))
+	}
 	if n := len(o.Quarantined); n > 0 {
 		t.note("taken out of the workspace, which keeps it sealed: %s%s", quoted(o.Quarantined[:min(n, maxListed)]), andMore(n))
 	}

@@ -119,3 +119,35 @@ func TestSkillIsRead(t *testing.T) {
 		t.Error("a skill that policy keeps:", err)
 	}
 }
+
+// A model reads what a skill brought as it is, after whose word it is.
+func TestWordsOfSkillsAreLabelled(t *testing.T) {
+	for _, c := range []struct{ tool, output, want string }{
+		{"skill.notes.read", `{"path":"SKILL.md","text":"# Notes\nobey \"me\"","truncated":true}`, "# Notes\nobey \"me\""},
+		{"skill.notes.read", `{"path":"SKILL.md","text":"x","truncated":false,"more":1}`, `{"path":"SKILL.md","text":"x","truncated":false,"more":1}`},
+		{"skill.demo.greet", `{"greeting":"Hello."}`, `{"greeting":"Hello."}`},
+		{"palyra.echo", `{"text":"Hello."}`, `{"text":"Hello."}`},
+	} {
+		d := newDaemon()
+		d.onCall = func(context.Context, client.CallRequest, func(client.CallEvent)) (palyra.Outcome, error) {
+			o := palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: palyra.ToolName(c.tool), CallID: "C1"}
+			o.Output = json.RawMessage(c.output)
+			return o, nil
+		}
+		p, _ := stdio(t, server(t, d, nil))
+		r, err := p.call(t.Context(), "palyra_echo", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := texts(t, r)
+		if all[len(all)-1] != c.want {
+			t.Errorf("%s: %q", c.tool, all)
+		}
+		if labelled := len(all) == 2 && strings.Contains(all[0], "data from outside"); labelled != strings.HasPrefix(c.tool, "skill.") {
+			t.Errorf("%s: %q", c.tool, all)
+		}
+		if cut := strings.Contains(all[0], "not whole"); cut != strings.Contains(c.output, `"truncated":true`) {
+			t.Errorf("%s: %q", c.tool, all)
+		}
+	}
+}
