@@ -15,7 +15,7 @@ import (
 func TestQuestionSaysWhatItIsAbout(t *testing.T) {
 	w := newWorld(t)
 	c := call(t, "src/a.txt")
-	c.Proposal.Run = "01JRUN"
+	c.Proposal.Run, c.Proposal.Parent, c.Proposal.Purpose = "01JRUN", "01JPARENT", "the skill acme/notes"
 	c.Plan.Workspace.Known = false
 	c.Digest, _ = c.Plan.Digest()
 	c.Verdict.Reason, c.Verdict.Remedy = "first line\nsecond", "ask alice"
@@ -40,7 +40,8 @@ func TestQuestionSaysWhatItIsAbout(t *testing.T) {
 	if want := "first line\\u000asecond\npolicy ask-writes (default.cedar:7): writes are asked about"; p.Explanation != want {
 		t.Errorf("explanation %q, want %q", p.Explanation, want)
 	}
-	if diff := cmp.Diff([]string{"new file", "the workspace is NEW: no operator registered it"}, p.Notes); diff != "" {
+	of := "the skill acme/notes asks for it while it runs, in call 01JPARENT"
+	if diff := cmp.Diff([]string{"new file", of, "the workspace is NEW: no operator registered it"}, p.Notes); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"ask-writes"}, a.Policies); diff != "" {

@@ -35,6 +35,9 @@ func (d *Desk) promptOf(c *palyra.Call) palyra.Prompt {
 	if p.Summary == "" {
 		p.Summary = palyra.Clip(show.Controls(c.Plan.String()), maxSummary)
 	}
+	if of := c.Proposal.Purpose; c.Proposal.Parent != "" && strings.HasPrefix(of, "the skill ") {
+		p.Notes = append(p.Notes, palyra.Clip(show.Controls(of), maxTitle)+" asks for it while it runs, in call "+string(c.Proposal.Parent))
+	}
 	if w := c.Plan.Workspace; w.Path != "" && !w.Known {
 		p.Notes = append(p.Notes, "the workspace is NEW: no operator registered it")
 	}

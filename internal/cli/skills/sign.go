@@ -161,7 +161,8 @@ func publicKey(inv *invocation.Invocation, with, what string) (ed25519.PublicKey
 		}
 		key, err := loadKey(path)
 		if palyra.CodeOf(err) == palyra.NotFound {
-			return nil, exit.Usagef("you have no publisher key of your own ('palyra skills sign' makes it at first use): name one with %s", what)
+			return nil, exit.Failedf(palyra.ReasonNotFound, "you have no publisher key of your own yet").
+				WithRemedy("sign a package, which makes it: palyra skills sign FILE; or name another one with %s", what)
 		}
 		if err != nil {
 			return nil, err

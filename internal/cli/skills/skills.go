@@ -216,6 +216,10 @@ func readPackage(ctx context.Context, name string) (*archive.Package, []byte, er
 		return nil, nil, exit.Failedf(palyra.ReasonFileNotFound, "%s cannot be read", name).WithRemedy("name a package: a file NAME.skill")
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, nil, exit.Failedf(palyra.ReasonFileNotFound, "%s is a directory, and no package", name).
+			WithRemedy("make a package of it: palyra skills pack %s", show.Arg(name))
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
