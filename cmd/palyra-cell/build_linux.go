@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -65,7 +66,43 @@ func (b *builder) paths() failure {
 	if text, err := fix(b.room.ReadOnly); err != nil {
 		return failed("hide", text, err)
 	}
+	if err := b.hold(); err != nil {
+		return failed("hide", b.room.Workspace, err)
+	}
 	return b.seal()
+}
+
+// hold makes a held workspace read-only, and lays over it what stays open, as it was.
+func (b *builder) hold() error {
+	if !b.room.Held || slices.Contains(b.room.Open, b.room.Workspace) {
+		return nil
+	}
+	trees := make([]int, len(b.room.Open)) // 0: it is not there
+	defer func() {
+		for _, tree := range trees {
+			if tree > 0 {
+				_ = unix.Close(tree)
+			}
+		}
+	}()
+	for i, p := range b.room.Open {
+		_, err := eachPath([]string{p}, func(fd int, _ *unix.Stat_t) (err error) {
+			trees[i], err = clone(fd, 0)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err := withPath(unix.AT_FDCWD, b.room.Workspace, unix.RESOLVE_NO_SYMLINKS, func(fd int, _ *unix.Stat_t) error {
+		return mountOver(fd, fd, readOnly)
+	})
+	for i, p := range b.room.Open {
+		if err == nil && trees[i] > 0 {
+			err = withPath(unix.AT_FDCWD, p, unix.RESOLVE_NO_SYMLINKS, func(fd int, _ *unix.Stat_t) error { return attach(trees[i], fd) })
+		}
+	}
+	return err
 }
 
 // landlock makes the ruleset of what will run: its rules stand for the room's own files.

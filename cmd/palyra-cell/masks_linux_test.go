@@ -36,6 +36,23 @@ func TestHide(t *testing.T) {
 	})
 }
 
+// Of a held workspace what is open can be changed as any other, and of all the rest not even a mode, an owner or a time.
+func TestHeldWorkspace(t *testing.T) {
+	eachRoom(t, func(t *testing.T, w who) {
+		dir := workspace(t, w, "shut/", "shut/file", "top", "out/", "out/file", "deep/", "deep/in/", "deep/in/open", "gone")
+		r := plain(dir)
+		r.Held, r.Open = true, []string{dir + "/out", dir + "/deep/in/open", dir + "/missing"}
+		out := inRoom(t, w, r, `cat shut/file top; echo
+				for c in 'chmod 777 shut' 'chmod 600 top' 'touch -d @0 top' 'touch -a shut/file' 'ln top out/second' 'mv gone out/gone' 'rm gone' 'echo x > top' 					'echo x > new' 'mv out away' 'rmdir deep' 'chmod 700 .' 'touch deep/in' 'umount .' 'mkdir missing' 'ln -s top link'; do
+					if (eval "$c") 2>/dev/null; then echo "WORKED: $c"; fi
+				done
+				chmod 700 out/file out && echo x > out/new && rm out/file && touch -d @0 out/new && echo y > deep/in/open && chmod 755 out && cat out/new deep/in/open`)
+		if out != "first shut/filefirst top\nx\ny\n" {
+			t.Errorf("%q", out)
+		}
+	})
+}
+
 // A path that leads through a link could hide something else.
 func TestHideFollowsNoLinks(t *testing.T) {
 	dir := workspace(t, me, "sub/", "sub/file")

@@ -18,7 +18,7 @@
 package cell
 
 // Version is that of the protocol. Both ends must have the same.
-const Version = 12
+const Version = 13
 
 // Refused is the exit code when Palyra itself failed, as opposed to the program it was asked to run.
 const Refused = 125

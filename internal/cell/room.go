@@ -32,9 +32,13 @@ type Room struct {
 	Listeners []Listener `json:"doors,omitempty"`
 	Hide      []string   `json:"hide,omitempty"`      // paths of the room to cover with something empty; missing ones are passed over
 	ReadOnly  []string   `json:"read_only,omitempty"` // paths of the room that nothing there may write to; missing ones are passed over
-	Watching  Watching   `json:"watching,omitzero"`   // the zero value leaves the bounds unchanged
-	Range     string     `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
-	Rlimits   []Rlimit   `json:"rlimits,omitempty"`   // of everything in the room, that its filter does not let anybody set
+	// Held: of the workspace only what lies in Open can be changed, in no way: rules of Landlock know nothing of modes, owners
+	// and times. Open are paths of the room in the workspace; missing ones are passed over, and stay shut.
+	Held     bool     `json:"held,omitempty"`
+	Open     []string `json:"open,omitempty"`
+	Watching Watching `json:"watching,omitzero"` // the zero value leaves the bounds unchanged
+	Range    string   `json:"range,omitempty"`   // of addresses that lead to the run's own network: "198.18.0.0/15"
+	Rlimits  []Rlimit `json:"rlimits,omitempty"` // of everything in the room, that its filter does not let anybody set
 	// Landlock is the ruleset of what runs, made when the room is built: its rules stand for what their paths name then.
 	Landlock Landlock `json:"landlock"`
 	// Filter is for everything in the room, from OrderConfine on: a struct sock_filter array, as the kernel takes it.

@@ -64,6 +64,8 @@ func (c *coder) room(r *Room) {
 	list(c, &r.Listeners, func(c *coder, d *Listener) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path); c.int(&d.Dial) })
 	list(c, &r.Hide, (*coder).string)
 	list(c, &r.ReadOnly, (*coder).string)
+	c.bool(&r.Held)
+	list(c, &r.Open, (*coder).string)
 	c.int64(&r.Watching.Instances)
 	c.int64(&r.Watching.Watches)
 	c.string(&r.Range)
@@ -244,6 +246,25 @@ func (r *Room) checkMasks() error {
 		for i, p := range list {
 			if !inRoom(p) {
 				return fmt.Errorf("cell: room: mask %d is not a clean absolute path", i)
+			}
+		}
+	}
+	return r.checkOpen()
+}
+
+// checkOpen refuses what is open elsewhere than in a workspace that is held, and what comes after something in it, over which it
+// would not be laid.
+func (r *Room) checkOpen() error {
+	if len(r.Open) > maxMasks || len(r.Open) > 0 && !r.Held {
+		return fmt.Errorf("cell: room: %d open paths", len(r.Open))
+	}
+	for i, p := range r.Open {
+		if !inRoom(p) || !subpath.Within(r.Workspace, p) {
+			return fmt.Errorf("cell: room: open path %d is not a clean path in the workspace", i)
+		}
+		for _, before := range r.Open[:i] {
+			if subpath.Within(p, before) {
+				return fmt.Errorf("cell: room: open path %d has an earlier one in it, or is there twice", i)
 			}
 		}
 	}

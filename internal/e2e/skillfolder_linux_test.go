@@ -45,14 +45,16 @@ func TestScriptOfAFolder(t *testing.T) {
 	dir := skillFolder(t, "say", map[string]string{
 		"SKILL.md": "---\nname: say\ndescription: Says things.\n---\n# Say\n",
 		"scripts/say.sh": "#!/bin/sh\n. \"$(dirname \"$0\")/lib.sh\"\necho \"$said $1\"\n" +
-			"read x < data.txt; echo \"read: $x\"\n/usr/bin/curl --version\necho \"curl: $?\"\n",
+			"read x < data.txt; echo \"read: $x\"\n/usr/bin/curl --version\necho \"curl: $?\"\n" +
+			"chmod 777 data.txt && echo WORKED\ntouch -d @0 data.txt && echo WORKED\ntouch -d @0 . && echo WORKED\n",
 		"scripts/lib.sh": "said='from the pack'\n",
 	})
 	d.mustPalyra("skills", "import", dir)
-	d.mustPalyra("skills", "enable", "say", "--grant", "programs:sh", "--grant", "programs:dirname")
+	d.mustPalyra("skills", "enable", "say", "--grant", "programs:sh", "--grant", "programs:dirname",
+		"--grant", "programs:chmod", "--grant", "programs:touch")
 	out, _ := d.allowed(d.script("say", "scripts/say.sh", "Ada"))
 	if !strings.HasPrefix(out.Stdout, "from the pack Ada\n") || strings.Contains(out.Stdout, "hello") ||
-		!strings.Contains(out.Stdout, "curl: 126") {
+		!strings.Contains(out.Stdout, "curl: 126") || strings.Contains(out.Stdout, "WORKED") {
 		t.Errorf("%s\n%s\n%s", out.Reason, out.Stdout, out.Stderr)
 	}
 	p := predicate(t, out)

@@ -25,7 +25,7 @@ var loaders = strings.Fields(`/lib*/ld-*.so* /lib/*/ld-*.so* /usr/lib*/ld-*.so* 
 
 // caged adds the rules of a room in which a script of a skill is held to its cage: what a program needs in order to work is
 // read, the programs of the cage are started, and of the workspace there is what the cage names. Nothing that can be written
-// can be executed.
+// can be started.
 func caged(w *want, add func(path string, access uint64, optional bool)) {
 	const data = cells.ToWork &^ uint64(unix.LANDLOCK_ACCESS_FS_EXECUTE)
 	c := w.cage

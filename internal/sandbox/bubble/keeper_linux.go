@@ -135,6 +135,9 @@ func (k *keeper) make(ctx context.Context, c *cells.Keeper, control *os.File) (m
 		Hide: k.b.host.shown(k.want.room.UID, k.want.room.GID), ReadOnly: k.fixed(), Watching: k.watching,
 		Rlimits: c.RoomRlimits(), Landlock: k.b.landlock(k.want), Filter: filter, Extra: h.Extra,
 	}
+	if c := k.want.cage; c != nil {
+		r.Held, r.Open = true, c.Open()
+	}
 	files := h.Files
 	switch {
 	case k.stage != nil:

@@ -5,9 +5,10 @@
 // is the folder of a verified package, as the room shows it.
 //
 // A cage is drawn from the plan that was judged, so what holds is what people were shown. It holds files and programs; hosts
-// and secrets are the guard's. It is held by Landlock: a file that it does not name cannot be opened, listed or started.
-// Whether there is one can still be asked, and a program that is started may read other files as code by way of the dynamic
-// loader; a program of a language can do whatever that language can, within the cage.
+// and secrets are the guard's. It is held by Landlock: a file that it does not name cannot be opened, listed or started. What
+// may not be written lies in a read-only mount besides: Landlock knows nothing of modes and times. Whether there is a file can
+// still be asked. Programs that were not granted cannot be started where they lie, but a program that is started can run what it
+// can read or make, in its memory or by way of the dynamic loader; what it runs is in the same cage.
 //
 // Its words are those of docs/words.md.
 package cage
@@ -90,6 +91,16 @@ func Of(p palyra.Plan, pack Pack, read, write []string) *Cage {
 	slices.Sort(c.Programs)
 	c.Programs = slices.Compact(c.Programs)
 	return c
+}
+
+// Open are the paths that can be changed, without those that lie in others of them.
+func (c *Cage) Open() (out []string) {
+	for _, p := range slices.Sorted(slices.Values(c.Write)) {
+		if !slices.ContainsFunc(out, func(top string) bool { return subpath.Within(top, p) }) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // Prefixes are the directories that programs outside of the usual ones have their own files in: /opt/node of /opt/node/bin/node.
