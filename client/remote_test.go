@@ -97,7 +97,7 @@ func (f *far) serve() {
 	services := f.parts.Services()
 	for i, s := range services {
 		if _, ok := s.(*devices.Service); ok {
-			services[i] = devices.New(offers{f.office}, f.reg, f, nil)
+			services[i] = devices.New(offers{f.office}, f.reg, f, nil, nil)
 		}
 	}
 	var err error

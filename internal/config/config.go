@@ -127,6 +127,9 @@ type Console struct {
 	Certificate string `key:"certificate"`
 	Key         string `key:"key"`
 	PlainListen string `key:"plain_listen"`
+
+	Push         string   `key:"push"` // off, or whom push services write to
+	PushServices []string `key:"push_services"`
 }
 
 // Limits bound how many requests each caller may make in a time. 0 is no limit, except for logins.
@@ -197,15 +200,20 @@ func Default() Config {
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off", Unproven: "off",
 			QuarantineDays: 30, QuarantineBytes: 4 << 30, QuarantineWorkspaceBytes: 2 << 30, CacheDays: 90,
 		},
-		Dotenv:  Dotenv{Mask: "on", Unmasked: []string{}, Names: []string{}},
-		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on", WildcardNames: 32},
-		Undo:    Retention{Days: 7, Bytes: 2 << 30},
-		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
-		Console: Console{Listen: "127.0.0.1:7142", HTTPSListen: "off", PlainListen: "off"},
-		MCP:     MCP{PendingAfterMS: 45_000},
-		Models:  Models{ContextBytes: 400_000, ResultBytes: 16 << 10, MaxTurns: 50, AnswerTokens: 8192, Principals: []string{"*"}},
-		Limits:  Limits{RequestsPerSecond: 500, ProposePerSecond: 50, DecidePerSecond: 20, LoginPerMinute: 5},
-		Log:     Log{Level: "info", Format: "text"},
+		Dotenv: Dotenv{Mask: "on", Unmasked: []string{}, Names: []string{}},
+		Egress: Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on", WildcardNames: 32},
+		Undo:   Retention{Days: 7, Bytes: 2 << 30},
+		Remote: Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
+		Console: Console{
+			Listen: "127.0.0.1:7142", HTTPSListen: "off", PlainListen: "off", Push: "off",
+			PushServices: []string{
+				"fcm.googleapis.com", "updates.push.services.mozilla.com", "*.push.apple.com", "*.notify.windows.com",
+			},
+		},
+		MCP:    MCP{PendingAfterMS: 45_000},
+		Models: Models{ContextBytes: 400_000, ResultBytes: 16 << 10, MaxTurns: 50, AnswerTokens: 8192, Principals: []string{"*"}},
+		Limits: Limits{RequestsPerSecond: 500, ProposePerSecond: 50, DecidePerSecond: 20, LoginPerMinute: 5},
+		Log:    Log{Level: "info", Format: "text"},
 	}
 }
 

@@ -348,7 +348,7 @@ func TestEveryFieldIsASetting(t *testing.T) {
 		Process: Process{"x", 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "x", 1, "x", 1, "x", "x", "x", 1, "x", "x", 1, 1, 1, 1},
 		Egress:  Egress{"x", []string{"x"}, []string{"x"}, "x", "x", 1, "x", "x"}, Undo: Retention{1, 1},
 		Dotenv: Dotenv{"x", []string{"x"}, []string{"x"}},
-		Remote: Remote{"x", []string{"x"}, 1}, Console: Console{"x", "x", "x", "x", "x", "x"}, MCP: MCP{1},
+		Remote: Remote{"x", []string{"x"}, 1}, Console: Console{"x", "x", "x", "x", "x", "x", "x", []string{"x"}}, MCP: MCP{1},
 		Models: Models{"x", 1, 1, 1, 1, []string{"x"}},
 		Limits: Limits{1, 1, 1, 1}, Log: Log{"x", "x"}, Store: Store{"x"},
 	}

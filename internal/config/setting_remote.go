@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -40,6 +41,14 @@ var remoteSettings = []setting{
 		key: "console.plain_listen", text: "where browsers of other machines look and deny over plain HTTP, which others on the way can read " +
 			"and change, as an IP address with a port; off closes it",
 		check: plainAddress,
+	},
+	{
+		key: "console.push", text: "whom push services of browsers' makers write to about this daemon, as mailto:… or https://…; with it a " +
+			"browser that is closed can be told by them that a question waits; off tells nobody", check: pushContact,
+	},
+	{
+		key: "console.push_services", text: "push services that browsers may name, as host or *.suffix, with a port where it is not 443; one " +
+			"that is an address may be of this machine or network", check: pushService,
 	},
 	{
 		key: "limits.requests_per_second", text: "requests of one credential, of any kind; 0 is no limit", min: 0, max: 1_000_000,
@@ -94,6 +103,33 @@ func plainAddress(s string) error {
 	at, err := netip.ParseAddrPort(s)
 	if err != nil || at.Addr().IsUnspecified() || at.String() != s {
 		return fmt.Errorf("%s is not one address with a port, like 192.0.2.1:7145", strconv.Quote(s))
+	}
+	return nil
+}
+
+// pushContact is off, or an address that a push service accepts (RFC 8292, 2.1).
+func pushContact(s string) error {
+	if s == "off" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	mail := err == nil && u.Scheme == "mailto" && strings.Contains(strings.Trim(u.Opaque, "@"), "@")
+	if err != nil || len(s) > maxName || !mail && (u.Scheme != "https" || u.Host == "") {
+		return fmt.Errorf("%s is neither off nor a contact like mailto:you@your.domain or https://your.domain/", strconv.Quote(s))
+	}
+	return nil
+}
+
+// pushService is a host or a suffix, with a port or without.
+func pushService(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		host, port = s, "443"
+	}
+	name, wild := strings.CutPrefix(host, "*.")
+	if !portNumber(port) || name == "" || !strings.Contains(name, ".") || net.ParseIP(name) != nil && wild ||
+		net.ParseIP(name) == nil && hostName(name) != nil {
+		return fmt.Errorf("%s is not a push service, like push.example or *.push.example:8443", strconv.Quote(s))
 	}
 	return nil
 }

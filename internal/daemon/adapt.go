@@ -14,6 +14,7 @@ import (
 	"palyra/internal/approval"
 	"palyra/internal/audit"
 	"palyra/internal/catalog"
+	"palyra/internal/enrol"
 	"palyra/internal/explain"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
@@ -202,7 +203,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 	if err != nil {
 		return wire.Status{}, err
 	}
-	level, err := p.separation(ctx)
+	level, err := enrol.Weakest(ctx, d.access)
 	if err != nil {
 		return wire.Status{}, err
 	}
@@ -212,7 +213,8 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
-		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.path.tierA.Feature(d.shelved.Texts(ctx, d.prunableDirs())),
+		Pending: pending, Running: int64(d.path.calls.Running()),
+		Features: d.push.Feature(d.path.tierA.Feature(d.shelved.Texts(ctx, d.prunableDirs()))),
 		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.observe.Problems(), d.trouble.List(),
 			provider.Plain(d.Settings), d.undo.Problems(), d.keys().Problems(ctx)),
 		Limited: d.limits.Counters(), Console: console,
@@ -227,25 +229,6 @@ func (p statusPart) addresses() (console, remote string) {
 		return "", ""
 	}
 	return s.ConsoleAddress(), s.RemoteAddress()
-}
-
-// separation is the weakest level of a key that may decide: a chain is as strong as that.
-func (p statusPart) separation(ctx context.Context) (palyra.Separation, error) {
-	all, err := p.d.access.Operators(ctx)
-	if err != nil {
-		return "", err
-	}
-	weakest := palyra.SeparationOtherUID
-	for _, o := range all {
-		if o.RemovedAt.IsZero() && o.Separation.Rank() < weakest.Rank() {
-			weakest = o.Separation
-		}
-	}
-	devices, err := p.d.access.Devices(ctx)
-	if slices.ContainsFunc(devices, palyra.Device.Live) && palyra.SeparationDevice.Rank() < weakest.Rank() {
-		weakest = palyra.SeparationDevice // their keys decide too
-	}
-	return weakest, err
 }
 
 func (p statusPart) Shutdown(_ context.Context, by palyra.Principal) error {

@@ -40,6 +40,7 @@ import (
 	"palyra/internal/policy/inforce"
 	"palyra/internal/posture"
 	"palyra/internal/prune"
+	"palyra/internal/push"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/status"
 	"palyra/internal/run"
@@ -90,6 +91,7 @@ type Daemon struct {
 	path     *path
 	posture  *posture.Store
 	devices  *enrol.Devices
+	push     *push.Push
 	server   atomic.Pointer[rpc.Server] // nil before Run
 	limits   *limit.Limiter
 	trouble  status.Trouble
@@ -150,7 +152,7 @@ func (d *records) openState(ctx context.Context) error {
 	d.db, err = store.Open(ctx, engine, upstream.Schema(),
 		store.SchemaOf("daemon", schema), journal.Schema(), keyring.Schema(), access.Schema(), inforce.Schema(),
 		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema(), vault.Schema(),
-		registry.Schema(), tiera.Schema())
+		registry.Schema(), tiera.Schema(), push.Schema())
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}

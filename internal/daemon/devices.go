@@ -8,6 +8,7 @@ import (
 	"palyra/internal/enrol"
 	"palyra/internal/limit"
 	"palyra/internal/pairing"
+	"palyra/internal/push"
 	"palyra/internal/rpc"
 )
 
@@ -33,6 +34,13 @@ func (d *Daemon) openDevices(ctx context.Context) (err error) {
 			return err
 		},
 		Trouble: func(err error) { d.trouble.Set("remote", err) },
+	})
+	if err != nil {
+		return err
+	}
+	d.push, err = push.New(ctx, push.Config{
+		Settings: d.Settings, DB: d.db, Desk: d.desk, Registry: d.access, Trouble: func(err error) { d.trouble.Set("push", err) },
+		Now: now, Log: d.Log,
 	})
 	if err != nil {
 		return err

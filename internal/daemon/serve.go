@@ -48,7 +48,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.server.Store(server)
 	d.devices.Serve(d.remoteDoor(server))
 	d.trouble.Set("console", d.devices.OpenConsole(server.OpenConsole, server.OpenBeyond))
-	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.bundles.Follow}
+	parts := []func(context.Context) error{
+		server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.bundles.Follow, d.push.Run,
+	}
 	if d.path.upstreams != nil {
 		parts = append(parts, d.path.upstreams.Tend)
 	}
@@ -122,7 +124,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		changes.New(callsPart{d.path.calls, d.journal, d.observe}, d.undo),
 		workspaces.New(d.work),
 		access.New(d.registry()).WithConsole(consolePart{d}),
-		devicesvc.New(d.devices, d.access, d.devices, d.devices),
+		devicesvc.New(d.devices, d.access, d.devices, d.devices, d.push),
 		keys.New(d.keys()),
 		vaultsvc.New(d.vault, d.access.Lesser, filepath.Dir(d.Settings.Paths.State)),
 		journal.New(journalPart{d.journal}),

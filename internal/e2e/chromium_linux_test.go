@@ -18,13 +18,14 @@ import (
 
 // chromium is a real browser, driven over the debugging pipe: no port is open that a page could reach.
 type chromium struct {
-	t    testing.TB
-	cmd  *exec.Cmd
-	to   *os.File
-	mu   sync.Mutex // guards what follows
-	next int
-	wait map[int]chan reply
-	said []string // what pages wrote to their consoles, and what was refused there
+	t       testing.TB
+	cmd     *exec.Cmd
+	to      *os.File
+	mu      sync.Mutex // guards what follows
+	next    int
+	wait    map[int]chan reply
+	workers []string // what is known of service workers
+	said    []string // what pages wrote to their consoles, and what was refused there
 }
 
 type reply struct {
@@ -105,6 +106,8 @@ func (c *chromium) read(from *os.File) {
 		case m.ID > 0 && ch != nil:
 			ch <- m.reply
 			delete(c.wait, m.ID)
+		case m.Method == "ServiceWorker.workerRegistrationUpdated":
+			c.workers = append(c.workers, string(m.Params))
 		case m.Method == "Log.entryAdded", m.Method == "Runtime.exceptionThrown", m.Method == "Runtime.consoleAPICalled":
 			c.said = append(c.said, string(m.Params))
 		}

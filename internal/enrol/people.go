@@ -59,3 +59,22 @@ func (p People) registered(ctx context.Context, paths []string) error {
 	}
 	return nil
 }
+
+// Weakest is the weakest level of a key that may decide: a chain is as strong as that.
+func Weakest(ctx context.Context, r *access.Registry) (palyra.Separation, error) {
+	all, err := r.Operators(ctx)
+	if err != nil {
+		return "", err
+	}
+	weakest := palyra.SeparationOtherUID
+	for _, o := range all {
+		if o.RemovedAt.IsZero() && o.Separation.Rank() < weakest.Rank() {
+			weakest = o.Separation
+		}
+	}
+	devices, err := r.Devices(ctx)
+	if slices.ContainsFunc(devices, palyra.Device.Live) && palyra.SeparationDevice.Rank() < weakest.Rank() {
+		weakest = palyra.SeparationDevice // their keys decide too
+	}
+	return weakest, err
+}

@@ -50,10 +50,14 @@ var bans = []ban{
 	{"net/http", "DefaultServeMux", nil, "a door registers its own handlers"},
 	{"net/http", "Handle", nil, "a door registers its own handlers"},
 	{"net/http", "HandleFunc", nil, "a door registers its own handlers"},
-	{"net/http", "Client", []string{"client/**", "internal/mcp/upstream"}, "nothing dials out but the client, and what stands on the guard"},
+	{
+		"net/http", "Client",
+		[]string{"client/**", "internal/mcp/upstream", "internal/push", "internal/webpush"},
+		"nothing dials out but the client, and what stands on the guard",
+	},
 	{
 		"net/http", "Transport",
-		[]string{"client/**", "internal/tool/fetch", "internal/agent", "internal/mcp/upstream", "internal/egress/lend"},
+		[]string{"client/**", "internal/tool/fetch", "internal/agent", "internal/mcp/upstream", "internal/egress/lend", "internal/push"},
 		"nothing dials out but the client, and what stands on the guard",
 	},
 	{"net/http/pprof", "*", nil, "it opens a door by being imported"},

@@ -26,7 +26,7 @@ var (
 		"internal/stage", "internal/standin",
 		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally",
 		"internal/toolname",
-		"internal/trusted", "internal/wasm/wire", "internal/web",
+		"internal/trusted", "internal/wasm/wire", "internal/web", "internal/webpush",
 	}
 	// parts keep records or make decisions.
 	parts = []string{
@@ -40,7 +40,7 @@ var (
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{
-		"internal/bundle", "internal/explain", "internal/enrol", "internal/masked", "internal/past", "internal/provider",
+		"internal/bundle", "internal/explain", "internal/enrol", "internal/masked", "internal/past", "internal/provider", "internal/push",
 		"internal/tiera", "internal/tiers", "internal/undo",
 	}
 	// support is what tests of several packages share.

@@ -74,7 +74,7 @@ func noDevice(m method) palyra.Reason {
 }
 
 func noPage(m method) palyra.Reason {
-	return when(forPages(m), palyra.ReasonPermission)
+	return when(forPages(m) || forBrowsers(m), palyra.ReasonPermission)
 }
 
 // noDecision: a passkey signs answers and nothing else.
@@ -158,6 +158,8 @@ func atConsole(m method, name string) palyra.Reason {
 		return "http_505" // needs HTTP/2, which the console does not speak
 	case isToken(name), strings.HasPrefix(name, "cookie and "):
 		return palyra.ReasonBadCredential
+	case forBrowsers(m) && (name == "browser, signed" || name == "signed by a browser, no cookie"):
+		return let
 	case name == "browser, signed", name == "signed by a browser, no cookie": // whose session may be over
 		return then(person(m, "approver", true), noDevice(m))
 	case strings.HasPrefix(name, "cookie alone"), name == "cookie, another page's secret": // as it goes to other ports

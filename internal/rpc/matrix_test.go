@@ -77,14 +77,14 @@ func asPerson(m method) palyra.Reason {
 }
 
 func asOwner(m method) palyra.Reason {
-	if !people(m) || forPages(m) {
+	if !people(m) || forPages(m) || forBrowsers(m) {
 		return palyra.ReasonPermission
 	}
 	return let
 }
 
 func asViewer(m method) palyra.Reason {
-	if people(m) && !forPages(m) && slices.Contains(viewerMay, m.access.GetPermission()) {
+	if people(m) && !forPages(m) && !forBrowsers(m) && slices.Contains(viewerMay, m.access.GetPermission()) {
 		return let
 	}
 	return palyra.ReasonPermission
@@ -106,6 +106,11 @@ func bearer(token string) http.Header { return http.Header{"Authorization": {"Be
 
 // forPages reports whether a method is for pages of the console.
 func forPages(m method) bool { return m.Name() == "JoinBrowser" || m.Name() == "BeginPasskey" }
+
+// forBrowsers reports whether a method is for paired browsers, by their own signature.
+func forBrowsers(m method) bool {
+	return m.Name() == "SubscribeNotices" || m.Name() == "UnsubscribeNotices"
+}
 
 func intent(h string) http.Header { return http.Header{wire.IntentHeader: {h}} }
 

@@ -91,7 +91,8 @@ var (
 	// its caller's bounds against the call it is asked about, where that is found.
 	general = []string{
 		"ListTools", "GetTool", "GetStatus", "WhoAmI", "ListAgents", "ListOperators", "ListRoles", "ListTokens", "ListUsers", "OpenConsole",
-		"GetDevice", "ListDevices", "RenewDevice", "JoinBrowser", "BeginPasskey", "GetUpstream", "ListUpstreams", "GetPosture",
+		"GetDevice", "ListDevices", "RenewDevice", "JoinBrowser", "BeginPasskey", "GetNotices",
+		"SubscribeNotices", "UnsubscribeNotices", "GetUpstream", "ListUpstreams", "GetPosture",
 		"GetSkill", "ListSkills", "ListPublishers",
 		"CheckPolicy", "ExplainCall", "GetPolicy", "GetSnapshot", "ListActivations", "GetObservation",
 	}

@@ -4,25 +4,10 @@ import { useEffect, useSyncExternalStore } from "react";
 import { useFeed } from "../approvals/feed";
 import type { Approval } from "../gen/palyra/v1/approvals_pb";
 import { pieces, visible } from "../ui/show";
+import { registered } from "./worker";
 
-const worker = "/sw.js";
 const most = 240; // characters of what is asked
 const kept = "notices";
-
-// Factory is the part of Trusted Types that is used here; not every browser has them.
-interface Factory {
-  createPolicy(name: string, rules: { createScriptURL(s: string): string }): { createScriptURL(s: string): unknown };
-}
-
-// The page makes no script's address but this one (Trusted Types).
-const addresses = (window as { trustedTypes?: Factory }).trustedTypes?.createPolicy("worker", {
-  createScriptURL: (s: string) => {
-    if (s !== worker) {
-      throw new TypeError("no other worker");
-    }
-    return s;
-  },
-});
 
 type State = "none" | "off" | "on" | "refused";
 
@@ -50,11 +35,6 @@ function keep(on: boolean): void {
   for (const f of listeners) {
     f();
   }
-}
-
-async function registered(): Promise<ServiceWorkerRegistration> {
-  await navigator.serviceWorker.register((addresses?.createScriptURL(worker) ?? worker) as string);
-  return navigator.serviceWorker.ready;
 }
 
 // Notices is the switch; the browser asks its person only when that is pressed.

@@ -4,6 +4,7 @@ import { Offer } from "../device/offer";
 import { AccessService } from "../gen/palyra/v1/access_pb";
 import { DeviceService } from "../gen/palyra/v1/device_pb";
 import { NewPasskey } from "../device/newpasskey";
+import { Push } from "../notices/push";
 import { accesses, devices, upstreams } from "../rpc";
 import { Act, Asked, Facts, Json, Table, useAsk } from "../ui/parts";
 import { Block, Text } from "../ui/text";
@@ -20,6 +21,7 @@ export function Devices() {
       </p>
       <Offer />
       <NewPasskey />
+      <Push />
       <Asked q={q}>
         {(r) => (
           <Table

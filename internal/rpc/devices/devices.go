@@ -58,10 +58,13 @@ type Service struct {
 	registry Registry
 	renewer  Renewer
 	passkeys Passkeys
+	notices  Notices
 }
 
 // New returns the service.
-func New(o Office, r Registry, n Renewer, p Passkeys) *Service { return &Service{o, r, n, p} }
+func New(o Office, r Registry, n Renewer, p Passkeys, t Notices) *Service {
+	return &Service{o, r, n, p, t}
+}
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {

@@ -10,6 +10,7 @@ import (
 	"palyra"
 	"palyra/internal/passkey"
 	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
 
 	v1 "palyra/api/gen/palyra/v1"
 )
@@ -86,11 +87,25 @@ func (p *parts) NewPasskey(made passkey.New, session, console string) (palyra.Pa
 	return palyra.Passkey{Credential: "Y3JlZA", Origin: console}, "its key", p.fail
 }
 
+func (p *parts) Notices(context.Context) (wire.Notices, error) {
+	return wire.Notices{PublicKey: []byte("point")}, p.fail
+}
+
+func (p *parts) SubscribeNotices(_ context.Context, d palyra.Device, endpoint string, key, auth []byte) error {
+	p.asked = append(p.asked, "subscribe "+d.ID+" "+endpoint+" "+string(key)+" "+string(auth))
+	return p.fail
+}
+
+func (p *parts) UnsubscribeNotices(_ context.Context, device string) error {
+	p.asked = append(p.asked, "unsubscribe "+device)
+	return p.fail
+}
+
 var alice = rpc.Caller{Principal: "user:alice", Signed: true, Evidence: palyra.Signature{Intent: palyra.Intent{KeyID: "op-a"}}}
 
 func TestCodeIsInTheFirstMessageOnly(t *testing.T) {
 	p := &parts{}
-	s := New(p, p, p, p)
+	s := New(p, p, p, p, p)
 	var got []*v1.Pairing
 	err := s.pair(rpc.WithCaller(t.Context(), alice), &v1.PairDeviceRequest{Principal: "user:x", Role: "viewer"},
 		func(r *v1.PairDeviceResponse) error {
@@ -116,7 +131,7 @@ func TestCodeIsInTheFirstMessageOnly(t *testing.T) {
 func TestPairingEndsWithItsStream(t *testing.T) {
 	p := &parts{}
 	gone := errors.New("gone")
-	err := New(p, p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, func(*v1.PairDeviceResponse) error { return gone })
+	err := New(p, p, p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, func(*v1.PairDeviceResponse) error { return gone })
 	if !errors.Is(err, gone) {
 		t.Error(err)
 	}
@@ -124,7 +139,7 @@ func TestPairingEndsWithItsStream(t *testing.T) {
 
 // Even a chain that let it through by mistake must not show a code.
 func TestUnsignedPairingIsImpossible(t *testing.T) {
-	s := New(nil, nil, nil, nil) // nothing must be reached
+	s := New(nil, nil, nil, nil, nil) // nothing must be reached
 	for _, c := range []rpc.Caller{{}, {Principal: "user:alice", Role: palyra.RoleOwner}} {
 		err := s.pair(rpc.WithCaller(t.Context(), c), nil, nil)
 		if palyra.AsError(err).Reason != palyra.ReasonSignatureRequired {
@@ -132,7 +147,7 @@ func TestUnsignedPairingIsImpossible(t *testing.T) {
 		}
 	}
 	p := &parts{fail: palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "no")}
-	if err := New(p, p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, nil); palyra.AsError(err).Reason != palyra.ReasonPermission ||
+	if err := New(p, p, p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, nil); palyra.AsError(err).Reason != palyra.ReasonPermission ||
 		p.offer.By != "" {
 		t.Errorf("an offer that nobody may make: %v", err)
 	}
@@ -140,7 +155,7 @@ func TestUnsignedPairingIsImpossible(t *testing.T) {
 
 func TestDevices(t *testing.T) {
 	p := &parts{}
-	s := New(p, p, p, p)
+	s := New(p, p, p, p, p)
 	ctx := rpc.WithCaller(t.Context(), alice)
 	if all, err := s.ListDevices(ctx, nil); err != nil || len(all.GetDevices()) != 1 || all.GetDevices()[0].GetName() != "phone" {
 		t.Errorf("%v %v", all, err)
@@ -160,7 +175,7 @@ func TestDevices(t *testing.T) {
 
 func TestOnlyTheDeviceRenews(t *testing.T) {
 	p := &parts{}
-	s := New(p, p, p, p)
+	s := New(p, p, p, p, p)
 	renew := func(c rpc.Caller) (*v1.RenewDeviceResponse, error) {
 		return s.RenewDevice(rpc.WithCaller(t.Context(), c), nil)
 	}
@@ -183,7 +198,7 @@ func TestOnlyTheDeviceRenews(t *testing.T) {
 func TestErrorsComeThrough(t *testing.T) {
 	broken := errors.New("broken")
 	p := &parts{fail: broken}
-	s := New(p, p, p, p)
+	s := New(p, p, p, p, p)
 	ctx := rpc.WithCaller(t.Context(), rpc.Caller{Credential: rpc.ByDevice, Device: phone})
 	for name, call := range map[string]func() error{
 		"list":   func() error { _, err := s.ListDevices(ctx, nil); return err },
@@ -200,7 +215,7 @@ func TestErrorsComeThrough(t *testing.T) {
 // A browser is its session's person's, whatever it says, and hears no code. Nobody joins from anywhere else.
 func TestJoinBrowser(t *testing.T) {
 	p := &parts{}
-	s := New(p, p, p, p)
+	s := New(p, p, p, p, p)
 	req := &v1.JoinBrowserRequest{Name: "chromium", PublicKey: "AAAA", Code: "12345678"}
 	var seen []*v1.Pairing
 	send := func(m *v1.JoinBrowserResponse) error {
@@ -224,6 +239,34 @@ func TestJoinBrowser(t *testing.T) {
 	for _, now := range seen {
 		if now.GetPin() != "" || now.GetCode() != "" {
 			t.Errorf("the page hears the code: %v", now)
+		}
+	}
+}
+
+// Whose browser is told comes from the key that signed: a machine, a passkey and a cookie alone subscribe nothing.
+func TestABrowserSubscribesItself(t *testing.T) {
+	own := palyra.Device{ID: "dev-9", Name: "chromium", Principal: "user:alice"}
+	for name, c := range map[string]struct {
+		rpc.Caller
+		may bool
+	}{
+		"a browser":         {rpc.Caller{Principal: "user:alice", Signed: true, Device: own}, true},
+		"its cookie":        {rpc.Caller{Principal: "user:alice", Device: own}, false},
+		"an operator":       {alice, false},
+		"a machine":         {rpc.Caller{Principal: "user:alice", Signed: true, Device: phone}, false},
+		"a passkey":         {rpc.Caller{Signed: true, Device: palyra.Device{ID: "dev-8", Passkey: &palyra.Passkey{}}}, false},
+		"nobody in special": {rpc.Caller{}, false},
+	} {
+		p := &parts{}
+		s := New(p, p, p, p, p)
+		ctx := rpc.WithCaller(t.Context(), c.Caller)
+		_, err := s.SubscribeNotices(ctx, &v1.SubscribeNoticesRequest{Endpoint: "https://push.example/x", Key: []byte("k"), Auth: []byte("a")})
+		_, off := s.UnsubscribeNotices(ctx, &v1.UnsubscribeNoticesRequest{})
+		if (err == nil) != c.may || (off == nil) != c.may {
+			t.Errorf("%s: %v %v", name, err, off)
+		}
+		if want := []string{"subscribe dev-9 https://push.example/x k a", "unsubscribe dev-9"}; c.may != slices.Equal(p.asked, want) {
+			t.Errorf("%s: %q", name, p.asked)
 		}
 	}
 }

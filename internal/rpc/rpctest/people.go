@@ -8,6 +8,7 @@ import (
 	"palyra"
 	"palyra/internal/passkey"
 	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
 )
 
 // Laptop is the one device.
@@ -88,6 +89,22 @@ func (d devicesPart) BeginPasskey(ctx context.Context, _ palyra.Principal, _, _ 
 
 func (d devicesPart) NewPasskey(passkey.New, string, string) (palyra.Passkey, string, error) {
 	return palyra.Passkey{Credential: "Y3JlZA", Origin: "http://palyra.localhost:7142"}, "key", nil
+}
+
+func (d devicesPart) Notices(ctx context.Context) (wire.Notices, error) {
+	d.note(ctx, "notices")
+	told := []wire.NoticeSubscription{{Device: Laptop.ID, Service: "push.example", Since: At}}
+	return wire.Notices{PublicKey: []byte("point"), Subscriptions: told}, nil
+}
+
+func (d devicesPart) SubscribeNotices(ctx context.Context, dev palyra.Device, _ string, _, _ []byte) error {
+	d.note(ctx, "subscribe "+dev.ID)
+	return nil
+}
+
+func (d devicesPart) UnsubscribeNotices(ctx context.Context, device string) error {
+	d.note(ctx, "unsubscribe "+device)
+	return nil
 }
 
 type console struct{ *Parts }

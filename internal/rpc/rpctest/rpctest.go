@@ -78,7 +78,8 @@ func (p *Parts) Services() []rpc.Service {
 		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
 		vault.New(vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }, os.TempDir()),
 		skills.New(skillsPart{p}, func(a, _ palyra.Role) palyra.Role { return a }),
-		observesvc.New(observation{p}), mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}, devicesPart{p}),
+		observesvc.New(observation{p}), mcp.New(upstreamsPart{p}),
+		devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }
 

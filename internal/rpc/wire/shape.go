@@ -188,3 +188,20 @@ const (
 	PlaceBoth       = "both"
 	PlaceCredential = "credential"
 )
+
+// Notices is how browsers that are closed are told that a question waits.
+type Notices struct {
+	Off           string               `json:"off,omitempty"` // why they are not, and what to do
+	PublicKey     []byte               `json:"public_key,omitempty"`
+	Subscriptions []NoticeSubscription `json:"subscriptions,omitempty"`
+}
+
+// NoticeSubscription is a browser that is told; the counts are since the daemon started.
+type NoticeSubscription struct {
+	Device  string    `json:"device_id"`
+	Service string    `json:"service"` // the host of its push service
+	Since   time.Time `json:"since"`
+	Sent    int64     `json:"sent"`
+	Failed  int64     `json:"failed"`
+	Problem string    `json:"problem,omitempty"` // of the last time
+}

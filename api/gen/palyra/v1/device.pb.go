@@ -1194,6 +1194,361 @@ func (x *RenewDeviceResponse) GetAuthorities() [][]byte {
 	return nil
 }
 
+type GetNoticesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNoticesRequest) Reset() {
+	*x = GetNoticesRequest{}
+	mi := &file_palyra_v1_device_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNoticesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNoticesRequest) ProtoMessage() {}
+
+func (x *GetNoticesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNoticesRequest.ProtoReflect.Descriptor instead.
+func (*GetNoticesRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{18}
+}
+
+type GetNoticesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why browsers that are closed are not told, and what to do; empty: they are told.
+	Off string `protobuf:"bytes,1,opt,name=off,proto3" json:"off,omitempty"`
+	// By which push services know this daemon: a point of P-256, uncompressed.
+	PublicKey     []byte                `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	Subscriptions []*NoticeSubscription `protobuf:"bytes,3,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNoticesResponse) Reset() {
+	*x = GetNoticesResponse{}
+	mi := &file_palyra_v1_device_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNoticesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNoticesResponse) ProtoMessage() {}
+
+func (x *GetNoticesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNoticesResponse.ProtoReflect.Descriptor instead.
+func (*GetNoticesResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetNoticesResponse) GetOff() string {
+	if x != nil {
+		return x.Off
+	}
+	return ""
+}
+
+func (x *GetNoticesResponse) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
+
+func (x *GetNoticesResponse) GetSubscriptions() []*NoticeSubscription {
+	if x != nil {
+		return x.Subscriptions
+	}
+	return nil
+}
+
+// NoticeSubscription is a browser that is told by its push service; the counts are since the daemon started.
+type NoticeSubscription struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	// The host of the push service.
+	Service string                 `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	Since   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	Sent    int64                  `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
+	Failed  int64                  `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Why it was not told the last time; empty: it was.
+	Problem       string `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoticeSubscription) Reset() {
+	*x = NoticeSubscription{}
+	mi := &file_palyra_v1_device_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoticeSubscription) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoticeSubscription) ProtoMessage() {}
+
+func (x *NoticeSubscription) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoticeSubscription.ProtoReflect.Descriptor instead.
+func (*NoticeSubscription) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *NoticeSubscription) GetDeviceId() string {
+	if x != nil {
+		return x.DeviceId
+	}
+	return ""
+}
+
+func (x *NoticeSubscription) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *NoticeSubscription) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *NoticeSubscription) GetSent() int64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *NoticeSubscription) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *NoticeSubscription) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+type SubscribeNoticesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the push service takes messages for the browser. Whoever has it can send there.
+	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// What messages are encrypted for: a point of P-256, uncompressed, and 16 bytes.
+	Key           []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Auth          []byte `protobuf:"bytes,3,opt,name=auth,proto3" json:"auth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeNoticesRequest) Reset() {
+	*x = SubscribeNoticesRequest{}
+	mi := &file_palyra_v1_device_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeNoticesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeNoticesRequest) ProtoMessage() {}
+
+func (x *SubscribeNoticesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeNoticesRequest.ProtoReflect.Descriptor instead.
+func (*SubscribeNoticesRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SubscribeNoticesRequest) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *SubscribeNoticesRequest) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *SubscribeNoticesRequest) GetAuth() []byte {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
+}
+
+type SubscribeNoticesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeNoticesResponse) Reset() {
+	*x = SubscribeNoticesResponse{}
+	mi := &file_palyra_v1_device_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeNoticesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeNoticesResponse) ProtoMessage() {}
+
+func (x *SubscribeNoticesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeNoticesResponse.ProtoReflect.Descriptor instead.
+func (*SubscribeNoticesResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{22}
+}
+
+type UnsubscribeNoticesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnsubscribeNoticesRequest) Reset() {
+	*x = UnsubscribeNoticesRequest{}
+	mi := &file_palyra_v1_device_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnsubscribeNoticesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnsubscribeNoticesRequest) ProtoMessage() {}
+
+func (x *UnsubscribeNoticesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnsubscribeNoticesRequest.ProtoReflect.Descriptor instead.
+func (*UnsubscribeNoticesRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{23}
+}
+
+type UnsubscribeNoticesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnsubscribeNoticesResponse) Reset() {
+	*x = UnsubscribeNoticesResponse{}
+	mi := &file_palyra_v1_device_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnsubscribeNoticesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnsubscribeNoticesResponse) ProtoMessage() {}
+
+func (x *UnsubscribeNoticesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnsubscribeNoticesResponse.ProtoReflect.Descriptor instead.
+func (*UnsubscribeNoticesResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{24}
+}
+
 var File_palyra_v1_device_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_device_proto_rawDesc = "" +
@@ -1291,7 +1646,27 @@ const file_palyra_v1_device_proto_rawDesc = "" +
 	"\x13RenewDeviceResponse\x12)\n" +
 	"\x06device\x18\x01 \x01(\v2\x11.palyra.v1.DeviceR\x06device\x12 \n" +
 	"\vcertificate\x18\x02 \x01(\fR\vcertificate\x12 \n" +
-	"\vauthorities\x18\x03 \x03(\fR\vauthorities2\xd6\x05\n" +
+	"\vauthorities\x18\x03 \x03(\fR\vauthorities\"\x13\n" +
+	"\x11GetNoticesRequest\"\x8a\x01\n" +
+	"\x12GetNoticesResponse\x12\x10\n" +
+	"\x03off\x18\x01 \x01(\tR\x03off\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x02 \x01(\fR\tpublicKey\x12C\n" +
+	"\rsubscriptions\x18\x03 \x03(\v2\x1d.palyra.v1.NoticeSubscriptionR\rsubscriptions\"\xc3\x01\n" +
+	"\x12NoticeSubscription\x12\x1b\n" +
+	"\tdevice_id\x18\x01 \x01(\tR\bdeviceId\x12\x18\n" +
+	"\aservice\x18\x02 \x01(\tR\aservice\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
+	"\x04sent\x18\x04 \x01(\x03R\x04sent\x12\x16\n" +
+	"\x06failed\x18\x05 \x01(\x03R\x06failed\x12\x18\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\"m\n" +
+	"\x17SubscribeNoticesRequest\x12 \n" +
+	"\bendpoint\x18\x01 \x01(\tB\x04\xf8\xe0\x18\x01R\bendpoint\x12\x16\n" +
+	"\x03key\x18\x02 \x01(\fB\x04\xf8\xe0\x18\x01R\x03key\x12\x18\n" +
+	"\x04auth\x18\x03 \x01(\fB\x04\xf8\xe0\x18\x01R\x04auth\"\x1a\n" +
+	"\x18SubscribeNoticesResponse\"\x1b\n" +
+	"\x19UnsubscribeNoticesRequest\"\x1c\n" +
+	"\x1aUnsubscribeNoticesResponse2\xb0\b\n" +
 	"\rDeviceService\x12f\n" +
 	"\n" +
 	"PairDevice\x12\x1c.palyra.v1.PairDeviceRequest\x1a\x1d.palyra.v1.PairDeviceResponse\"\x19\xea\xe0\x18\x15\n" +
@@ -1307,7 +1682,14 @@ const file_palyra_v1_device_proto_rawDesc = "" +
 	"\fRevokeDevice\x12\x1e.palyra.v1.RevokeDeviceRequest\x1a\x1f.palyra.v1.RevokeDeviceResponse\"\x19\xea\xe0\x18\x15\n" +
 	"\x0edevices.manage\x10\x01\x1a\x01\x01\x12b\n" +
 	"\vRenewDevice\x12\x1d.palyra.v1.RenewDeviceRequest\x1a\x1e.palyra.v1.RenewDeviceResponse\"\x14\xea\xe0\x18\x10\n" +
-	"\vstatus.view\x1a\x01\x01B#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
+	"\vstatus.view\x1a\x01\x01\x12b\n" +
+	"\n" +
+	"GetNotices\x12\x1c.palyra.v1.GetNoticesRequest\x1a\x1d.palyra.v1.GetNoticesResponse\"\x17\xea\xe0\x18\x13\n" +
+	"\x0eapprovals.view\x1a\x01\x01\x12v\n" +
+	"\x10SubscribeNotices\x12\".palyra.v1.SubscribeNoticesRequest\x1a#.palyra.v1.SubscribeNoticesResponse\"\x19\xea\xe0\x18\x15\n" +
+	"\x0eapprovals.view\x10\x01\x1a\x01\x01\x12|\n" +
+	"\x12UnsubscribeNotices\x12$.palyra.v1.UnsubscribeNoticesRequest\x1a%.palyra.v1.UnsubscribeNoticesResponse\"\x19\xea\xe0\x18\x15\n" +
+	"\x0eapprovals.view\x10\x01\x1a\x01\x01B#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
 
 var (
 	file_palyra_v1_device_proto_rawDescOnce sync.Once
@@ -1322,37 +1704,44 @@ func file_palyra_v1_device_proto_rawDescGZIP() []byte {
 }
 
 var (
-	file_palyra_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+	file_palyra_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 	file_palyra_v1_device_proto_goTypes  = []any{
-		(*Device)(nil),                // 0: palyra.v1.Device
-		(*Passkey)(nil),               // 1: palyra.v1.Passkey
-		(*Pairing)(nil),               // 2: palyra.v1.Pairing
-		(*PairDeviceRequest)(nil),     // 3: palyra.v1.PairDeviceRequest
-		(*PairDeviceResponse)(nil),    // 4: palyra.v1.PairDeviceResponse
-		(*JoinBrowserRequest)(nil),    // 5: palyra.v1.JoinBrowserRequest
-		(*NewPasskey)(nil),            // 6: palyra.v1.NewPasskey
-		(*BeginPasskeyRequest)(nil),   // 7: palyra.v1.BeginPasskeyRequest
-		(*BeginPasskeyResponse)(nil),  // 8: palyra.v1.BeginPasskeyResponse
-		(*JoinBrowserResponse)(nil),   // 9: palyra.v1.JoinBrowserResponse
-		(*ListDevicesRequest)(nil),    // 10: palyra.v1.ListDevicesRequest
-		(*ListDevicesResponse)(nil),   // 11: palyra.v1.ListDevicesResponse
-		(*GetDeviceRequest)(nil),      // 12: palyra.v1.GetDeviceRequest
-		(*GetDeviceResponse)(nil),     // 13: palyra.v1.GetDeviceResponse
-		(*RevokeDeviceRequest)(nil),   // 14: palyra.v1.RevokeDeviceRequest
-		(*RevokeDeviceResponse)(nil),  // 15: palyra.v1.RevokeDeviceResponse
-		(*RenewDeviceRequest)(nil),    // 16: palyra.v1.RenewDeviceRequest
-		(*RenewDeviceResponse)(nil),   // 17: palyra.v1.RenewDeviceResponse
-		(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+		(*Device)(nil),                     // 0: palyra.v1.Device
+		(*Passkey)(nil),                    // 1: palyra.v1.Passkey
+		(*Pairing)(nil),                    // 2: palyra.v1.Pairing
+		(*PairDeviceRequest)(nil),          // 3: palyra.v1.PairDeviceRequest
+		(*PairDeviceResponse)(nil),         // 4: palyra.v1.PairDeviceResponse
+		(*JoinBrowserRequest)(nil),         // 5: palyra.v1.JoinBrowserRequest
+		(*NewPasskey)(nil),                 // 6: palyra.v1.NewPasskey
+		(*BeginPasskeyRequest)(nil),        // 7: palyra.v1.BeginPasskeyRequest
+		(*BeginPasskeyResponse)(nil),       // 8: palyra.v1.BeginPasskeyResponse
+		(*JoinBrowserResponse)(nil),        // 9: palyra.v1.JoinBrowserResponse
+		(*ListDevicesRequest)(nil),         // 10: palyra.v1.ListDevicesRequest
+		(*ListDevicesResponse)(nil),        // 11: palyra.v1.ListDevicesResponse
+		(*GetDeviceRequest)(nil),           // 12: palyra.v1.GetDeviceRequest
+		(*GetDeviceResponse)(nil),          // 13: palyra.v1.GetDeviceResponse
+		(*RevokeDeviceRequest)(nil),        // 14: palyra.v1.RevokeDeviceRequest
+		(*RevokeDeviceResponse)(nil),       // 15: palyra.v1.RevokeDeviceResponse
+		(*RenewDeviceRequest)(nil),         // 16: palyra.v1.RenewDeviceRequest
+		(*RenewDeviceResponse)(nil),        // 17: palyra.v1.RenewDeviceResponse
+		(*GetNoticesRequest)(nil),          // 18: palyra.v1.GetNoticesRequest
+		(*GetNoticesResponse)(nil),         // 19: palyra.v1.GetNoticesResponse
+		(*NoticeSubscription)(nil),         // 20: palyra.v1.NoticeSubscription
+		(*SubscribeNoticesRequest)(nil),    // 21: palyra.v1.SubscribeNoticesRequest
+		(*SubscribeNoticesResponse)(nil),   // 22: palyra.v1.SubscribeNoticesResponse
+		(*UnsubscribeNoticesRequest)(nil),  // 23: palyra.v1.UnsubscribeNoticesRequest
+		(*UnsubscribeNoticesResponse)(nil), // 24: palyra.v1.UnsubscribeNoticesResponse
+		(*timestamppb.Timestamp)(nil),      // 25: google.protobuf.Timestamp
 	}
 )
 
 var file_palyra_v1_device_proto_depIdxs = []int32{
-	18, // 0: palyra.v1.Device.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 1: palyra.v1.Device.paired_at:type_name -> google.protobuf.Timestamp
-	18, // 2: palyra.v1.Device.seen_at:type_name -> google.protobuf.Timestamp
-	18, // 3: palyra.v1.Device.revoked_at:type_name -> google.protobuf.Timestamp
+	25, // 0: palyra.v1.Device.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 1: palyra.v1.Device.paired_at:type_name -> google.protobuf.Timestamp
+	25, // 2: palyra.v1.Device.seen_at:type_name -> google.protobuf.Timestamp
+	25, // 3: palyra.v1.Device.revoked_at:type_name -> google.protobuf.Timestamp
 	1,  // 4: palyra.v1.Device.passkey:type_name -> palyra.v1.Passkey
-	18, // 5: palyra.v1.Pairing.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 5: palyra.v1.Pairing.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: palyra.v1.Pairing.device:type_name -> palyra.v1.Device
 	2,  // 7: palyra.v1.PairDeviceResponse.pairing:type_name -> palyra.v1.Pairing
 	6,  // 8: palyra.v1.JoinBrowserRequest.passkey:type_name -> palyra.v1.NewPasskey
@@ -1361,25 +1750,33 @@ var file_palyra_v1_device_proto_depIdxs = []int32{
 	0,  // 11: palyra.v1.GetDeviceResponse.device:type_name -> palyra.v1.Device
 	0,  // 12: palyra.v1.RevokeDeviceResponse.device:type_name -> palyra.v1.Device
 	0,  // 13: palyra.v1.RenewDeviceResponse.device:type_name -> palyra.v1.Device
-	3,  // 14: palyra.v1.DeviceService.PairDevice:input_type -> palyra.v1.PairDeviceRequest
-	5,  // 15: palyra.v1.DeviceService.JoinBrowser:input_type -> palyra.v1.JoinBrowserRequest
-	7,  // 16: palyra.v1.DeviceService.BeginPasskey:input_type -> palyra.v1.BeginPasskeyRequest
-	10, // 17: palyra.v1.DeviceService.ListDevices:input_type -> palyra.v1.ListDevicesRequest
-	12, // 18: palyra.v1.DeviceService.GetDevice:input_type -> palyra.v1.GetDeviceRequest
-	14, // 19: palyra.v1.DeviceService.RevokeDevice:input_type -> palyra.v1.RevokeDeviceRequest
-	16, // 20: palyra.v1.DeviceService.RenewDevice:input_type -> palyra.v1.RenewDeviceRequest
-	4,  // 21: palyra.v1.DeviceService.PairDevice:output_type -> palyra.v1.PairDeviceResponse
-	9,  // 22: palyra.v1.DeviceService.JoinBrowser:output_type -> palyra.v1.JoinBrowserResponse
-	8,  // 23: palyra.v1.DeviceService.BeginPasskey:output_type -> palyra.v1.BeginPasskeyResponse
-	11, // 24: palyra.v1.DeviceService.ListDevices:output_type -> palyra.v1.ListDevicesResponse
-	13, // 25: palyra.v1.DeviceService.GetDevice:output_type -> palyra.v1.GetDeviceResponse
-	15, // 26: palyra.v1.DeviceService.RevokeDevice:output_type -> palyra.v1.RevokeDeviceResponse
-	17, // 27: palyra.v1.DeviceService.RenewDevice:output_type -> palyra.v1.RenewDeviceResponse
-	21, // [21:28] is the sub-list for method output_type
-	14, // [14:21] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	20, // 14: palyra.v1.GetNoticesResponse.subscriptions:type_name -> palyra.v1.NoticeSubscription
+	25, // 15: palyra.v1.NoticeSubscription.since:type_name -> google.protobuf.Timestamp
+	3,  // 16: palyra.v1.DeviceService.PairDevice:input_type -> palyra.v1.PairDeviceRequest
+	5,  // 17: palyra.v1.DeviceService.JoinBrowser:input_type -> palyra.v1.JoinBrowserRequest
+	7,  // 18: palyra.v1.DeviceService.BeginPasskey:input_type -> palyra.v1.BeginPasskeyRequest
+	10, // 19: palyra.v1.DeviceService.ListDevices:input_type -> palyra.v1.ListDevicesRequest
+	12, // 20: palyra.v1.DeviceService.GetDevice:input_type -> palyra.v1.GetDeviceRequest
+	14, // 21: palyra.v1.DeviceService.RevokeDevice:input_type -> palyra.v1.RevokeDeviceRequest
+	16, // 22: palyra.v1.DeviceService.RenewDevice:input_type -> palyra.v1.RenewDeviceRequest
+	18, // 23: palyra.v1.DeviceService.GetNotices:input_type -> palyra.v1.GetNoticesRequest
+	21, // 24: palyra.v1.DeviceService.SubscribeNotices:input_type -> palyra.v1.SubscribeNoticesRequest
+	23, // 25: palyra.v1.DeviceService.UnsubscribeNotices:input_type -> palyra.v1.UnsubscribeNoticesRequest
+	4,  // 26: palyra.v1.DeviceService.PairDevice:output_type -> palyra.v1.PairDeviceResponse
+	9,  // 27: palyra.v1.DeviceService.JoinBrowser:output_type -> palyra.v1.JoinBrowserResponse
+	8,  // 28: palyra.v1.DeviceService.BeginPasskey:output_type -> palyra.v1.BeginPasskeyResponse
+	11, // 29: palyra.v1.DeviceService.ListDevices:output_type -> palyra.v1.ListDevicesResponse
+	13, // 30: palyra.v1.DeviceService.GetDevice:output_type -> palyra.v1.GetDeviceResponse
+	15, // 31: palyra.v1.DeviceService.RevokeDevice:output_type -> palyra.v1.RevokeDeviceResponse
+	17, // 32: palyra.v1.DeviceService.RenewDevice:output_type -> palyra.v1.RenewDeviceResponse
+	19, // 33: palyra.v1.DeviceService.GetNotices:output_type -> palyra.v1.GetNoticesResponse
+	22, // 34: palyra.v1.DeviceService.SubscribeNotices:output_type -> palyra.v1.SubscribeNoticesResponse
+	24, // 35: palyra.v1.DeviceService.UnsubscribeNotices:output_type -> palyra.v1.UnsubscribeNoticesResponse
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_device_proto_init() }
@@ -1394,7 +1791,7 @@ func file_palyra_v1_device_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_device_proto_rawDesc), len(file_palyra_v1_device_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

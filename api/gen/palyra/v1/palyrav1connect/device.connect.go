@@ -54,6 +54,15 @@ const (
 	// DeviceServiceRenewDeviceProcedure is the fully-qualified name of the DeviceService's RenewDevice
 	// RPC.
 	DeviceServiceRenewDeviceProcedure = "/palyra.v1.DeviceService/RenewDevice"
+	// DeviceServiceGetNoticesProcedure is the fully-qualified name of the DeviceService's GetNotices
+	// RPC.
+	DeviceServiceGetNoticesProcedure = "/palyra.v1.DeviceService/GetNotices"
+	// DeviceServiceSubscribeNoticesProcedure is the fully-qualified name of the DeviceService's
+	// SubscribeNotices RPC.
+	DeviceServiceSubscribeNoticesProcedure = "/palyra.v1.DeviceService/SubscribeNotices"
+	// DeviceServiceUnsubscribeNoticesProcedure is the fully-qualified name of the DeviceService's
+	// UnsubscribeNotices RPC.
+	DeviceServiceUnsubscribeNoticesProcedure = "/palyra.v1.DeviceService/UnsubscribeNotices"
 )
 
 // DeviceServiceClient is a client for the palyra.v1.DeviceService service.
@@ -76,6 +85,12 @@ type DeviceServiceClient interface {
 	// RenewDevice gives the device that asks its next certificate, for the key that
 	// its connection proves, and the authorities to trust from now on.
 	RenewDevice(context.Context, *v1.RenewDeviceRequest) (*v1.RenewDeviceResponse, error)
+	// GetNotices says whether browsers that are closed are told that a question waits, and which.
+	GetNotices(context.Context, *v1.GetNoticesRequest) (*v1.GetNoticesResponse, error)
+	// SubscribeNotices has the browser that signs told by its push service, in the place of what it subscribed before.
+	SubscribeNotices(context.Context, *v1.SubscribeNoticesRequest) (*v1.SubscribeNoticesResponse, error)
+	// UnsubscribeNotices has the browser that signs told no more.
+	UnsubscribeNotices(context.Context, *v1.UnsubscribeNoticesRequest) (*v1.UnsubscribeNoticesResponse, error)
 }
 
 // NewDeviceServiceClient constructs a client for the palyra.v1.DeviceService service. By default,
@@ -131,18 +146,39 @@ func NewDeviceServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(deviceServiceMethods.ByName("RenewDevice")),
 			connect.WithClientOptions(opts...),
 		),
+		getNotices: connect.NewClient[v1.GetNoticesRequest, v1.GetNoticesResponse](
+			httpClient,
+			baseURL+DeviceServiceGetNoticesProcedure,
+			connect.WithSchema(deviceServiceMethods.ByName("GetNotices")),
+			connect.WithClientOptions(opts...),
+		),
+		subscribeNotices: connect.NewClient[v1.SubscribeNoticesRequest, v1.SubscribeNoticesResponse](
+			httpClient,
+			baseURL+DeviceServiceSubscribeNoticesProcedure,
+			connect.WithSchema(deviceServiceMethods.ByName("SubscribeNotices")),
+			connect.WithClientOptions(opts...),
+		),
+		unsubscribeNotices: connect.NewClient[v1.UnsubscribeNoticesRequest, v1.UnsubscribeNoticesResponse](
+			httpClient,
+			baseURL+DeviceServiceUnsubscribeNoticesProcedure,
+			connect.WithSchema(deviceServiceMethods.ByName("UnsubscribeNotices")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // deviceServiceClient implements DeviceServiceClient.
 type deviceServiceClient struct {
-	pairDevice   *connect.Client[v1.PairDeviceRequest, v1.PairDeviceResponse]
-	joinBrowser  *connect.Client[v1.JoinBrowserRequest, v1.JoinBrowserResponse]
-	beginPasskey *connect.Client[v1.BeginPasskeyRequest, v1.BeginPasskeyResponse]
-	listDevices  *connect.Client[v1.ListDevicesRequest, v1.ListDevicesResponse]
-	getDevice    *connect.Client[v1.GetDeviceRequest, v1.GetDeviceResponse]
-	revokeDevice *connect.Client[v1.RevokeDeviceRequest, v1.RevokeDeviceResponse]
-	renewDevice  *connect.Client[v1.RenewDeviceRequest, v1.RenewDeviceResponse]
+	pairDevice         *connect.Client[v1.PairDeviceRequest, v1.PairDeviceResponse]
+	joinBrowser        *connect.Client[v1.JoinBrowserRequest, v1.JoinBrowserResponse]
+	beginPasskey       *connect.Client[v1.BeginPasskeyRequest, v1.BeginPasskeyResponse]
+	listDevices        *connect.Client[v1.ListDevicesRequest, v1.ListDevicesResponse]
+	getDevice          *connect.Client[v1.GetDeviceRequest, v1.GetDeviceResponse]
+	revokeDevice       *connect.Client[v1.RevokeDeviceRequest, v1.RevokeDeviceResponse]
+	renewDevice        *connect.Client[v1.RenewDeviceRequest, v1.RenewDeviceResponse]
+	getNotices         *connect.Client[v1.GetNoticesRequest, v1.GetNoticesResponse]
+	subscribeNotices   *connect.Client[v1.SubscribeNoticesRequest, v1.SubscribeNoticesResponse]
+	unsubscribeNotices *connect.Client[v1.UnsubscribeNoticesRequest, v1.UnsubscribeNoticesResponse]
 }
 
 // PairDevice calls palyra.v1.DeviceService.PairDevice.
@@ -200,6 +236,33 @@ func (c *deviceServiceClient) RenewDevice(ctx context.Context, req *v1.RenewDevi
 	return nil, err
 }
 
+// GetNotices calls palyra.v1.DeviceService.GetNotices.
+func (c *deviceServiceClient) GetNotices(ctx context.Context, req *v1.GetNoticesRequest) (*v1.GetNoticesResponse, error) {
+	response, err := c.getNotices.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SubscribeNotices calls palyra.v1.DeviceService.SubscribeNotices.
+func (c *deviceServiceClient) SubscribeNotices(ctx context.Context, req *v1.SubscribeNoticesRequest) (*v1.SubscribeNoticesResponse, error) {
+	response, err := c.subscribeNotices.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UnsubscribeNotices calls palyra.v1.DeviceService.UnsubscribeNotices.
+func (c *deviceServiceClient) UnsubscribeNotices(ctx context.Context, req *v1.UnsubscribeNoticesRequest) (*v1.UnsubscribeNoticesResponse, error) {
+	response, err := c.unsubscribeNotices.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // DeviceServiceHandler is an implementation of the palyra.v1.DeviceService service.
 type DeviceServiceHandler interface {
 	// PairDevice shows a code and streams what becomes of it. The code is in the
@@ -220,6 +283,12 @@ type DeviceServiceHandler interface {
 	// RenewDevice gives the device that asks its next certificate, for the key that
 	// its connection proves, and the authorities to trust from now on.
 	RenewDevice(context.Context, *v1.RenewDeviceRequest) (*v1.RenewDeviceResponse, error)
+	// GetNotices says whether browsers that are closed are told that a question waits, and which.
+	GetNotices(context.Context, *v1.GetNoticesRequest) (*v1.GetNoticesResponse, error)
+	// SubscribeNotices has the browser that signs told by its push service, in the place of what it subscribed before.
+	SubscribeNotices(context.Context, *v1.SubscribeNoticesRequest) (*v1.SubscribeNoticesResponse, error)
+	// UnsubscribeNotices has the browser that signs told no more.
+	UnsubscribeNotices(context.Context, *v1.UnsubscribeNoticesRequest) (*v1.UnsubscribeNoticesResponse, error)
 }
 
 // NewDeviceServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -271,6 +340,24 @@ func NewDeviceServiceHandler(svc DeviceServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(deviceServiceMethods.ByName("RenewDevice")),
 		connect.WithHandlerOptions(opts...),
 	)
+	deviceServiceGetNoticesHandler := connect.NewUnaryHandlerSimple(
+		DeviceServiceGetNoticesProcedure,
+		svc.GetNotices,
+		connect.WithSchema(deviceServiceMethods.ByName("GetNotices")),
+		connect.WithHandlerOptions(opts...),
+	)
+	deviceServiceSubscribeNoticesHandler := connect.NewUnaryHandlerSimple(
+		DeviceServiceSubscribeNoticesProcedure,
+		svc.SubscribeNotices,
+		connect.WithSchema(deviceServiceMethods.ByName("SubscribeNotices")),
+		connect.WithHandlerOptions(opts...),
+	)
+	deviceServiceUnsubscribeNoticesHandler := connect.NewUnaryHandlerSimple(
+		DeviceServiceUnsubscribeNoticesProcedure,
+		svc.UnsubscribeNotices,
+		connect.WithSchema(deviceServiceMethods.ByName("UnsubscribeNotices")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/palyra.v1.DeviceService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case DeviceServicePairDeviceProcedure:
@@ -287,6 +374,12 @@ func NewDeviceServiceHandler(svc DeviceServiceHandler, opts ...connect.HandlerOp
 			deviceServiceRevokeDeviceHandler.ServeHTTP(w, r)
 		case DeviceServiceRenewDeviceProcedure:
 			deviceServiceRenewDeviceHandler.ServeHTTP(w, r)
+		case DeviceServiceGetNoticesProcedure:
+			deviceServiceGetNoticesHandler.ServeHTTP(w, r)
+		case DeviceServiceSubscribeNoticesProcedure:
+			deviceServiceSubscribeNoticesHandler.ServeHTTP(w, r)
+		case DeviceServiceUnsubscribeNoticesProcedure:
+			deviceServiceUnsubscribeNoticesHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -322,4 +415,16 @@ func (UnimplementedDeviceServiceHandler) RevokeDevice(context.Context, *v1.Revok
 
 func (UnimplementedDeviceServiceHandler) RenewDevice(context.Context, *v1.RenewDeviceRequest) (*v1.RenewDeviceResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.DeviceService.RenewDevice is not implemented"))
+}
+
+func (UnimplementedDeviceServiceHandler) GetNotices(context.Context, *v1.GetNoticesRequest) (*v1.GetNoticesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.DeviceService.GetNotices is not implemented"))
+}
+
+func (UnimplementedDeviceServiceHandler) SubscribeNotices(context.Context, *v1.SubscribeNoticesRequest) (*v1.SubscribeNoticesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.DeviceService.SubscribeNotices is not implemented"))
+}
+
+func (UnimplementedDeviceServiceHandler) UnsubscribeNotices(context.Context, *v1.UnsubscribeNoticesRequest) (*v1.UnsubscribeNoticesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.DeviceService.UnsubscribeNotices is not implemented"))
 }

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file palyra/v1/device.proto.
  */
 export const file_palyra_v1_device: GenFile = /*@__PURE__*/
-  fileDesc("ChZwYWx5cmEvdjEvZGV2aWNlLnByb3RvEglwYWx5cmEudjEivQMKBkRldmljZRIRCglkZXZpY2VfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIRCglwcmluY2lwYWwYAyABKAkSDAoEcm9sZRgEIAEoCRIOCgZrZXlfaWQYBSABKAkSEgoKcHVibGljX2tleRgGIAEoCRITCgtjZXJ0aWZpY2F0ZRgHIAEoCRIOCgZzZXJpYWwYCCABKAkSLgoKZXhwaXJlc19hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJcGFpcmVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYWlyZWRfYnkYCyABKAkSDwoHY2FsbF9pZBgMIAEoCRIPCgdhZGRyZXNzGA0gASgJEisKB3NlZW5fYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJldm9rZWRfYnkYECABKAkSIwoHcGFzc2tleRgRIAEoCzISLnBhbHlyYS52MS5QYXNza2V5ImYKB1Bhc3NrZXkSFQoNY3JlZGVudGlhbF9pZBgBIAEoCRIOCgZvcmlnaW4YAiABKAkSFwoPYmFja3VwX2VsaWdpYmxlGAMgASgIEhsKE2FwcHJvdmVyX3NlcGFyYXRpb24YBCABKAki2wIKB1BhaXJpbmcSEgoKcGFpcmluZ19pZBgBIAEoCRINCgVzdGF0ZRgCIAEoCRILCgNwaW4YAyABKAkSDAoEY29kZRgEIAEoCRIRCglhZGRyZXNzZXMYBSADKAkSLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcHJpbmNpcGFsGAcgASgJEgwKBHJvbGUYCCABKAkSDQoFdHJpZXMYCSABKAMSDAoEbmFtZRgKIAEoCRIOCgZrZXlfaWQYCyABKAkSEwoLZmluZ2VycHJpbnQYDCABKAkSDwoHYWRkcmVzcxgNIAEoCRITCgthcHByb3ZhbF9pZBgOIAEoCRIhCgZkZXZpY2UYDyABKAsyES5wYWx5cmEudjEuRGV2aWNlEhMKC3JlYXNvbl9jb2RlGBAgASgJEg4KBnJlYXNvbhgRIAEoCSJFChFQYWlyRGV2aWNlUmVxdWVzdBIRCglwcmluY2lwYWwYASABKAkSDAoEcm9sZRgCIAEoCRIPCgdicm93c2VyGAMgASgIIjkKElBhaXJEZXZpY2VSZXNwb25zZRIjCgdwYWlyaW5nGAEgASgLMhIucGFseXJhLnYxLlBhaXJpbmcicgoSSm9pbkJyb3dzZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSEgoKcHVibGljX2tleRgCIAEoCRISCgRjb2RlGAMgASgJQgT44BgBEiYKB3Bhc3NrZXkYBCABKAsyFS5wYWx5cmEudjEuTmV3UGFzc2tleSJZCgpOZXdQYXNza2V5EhUKDWNyZWRlbnRpYWxfaWQYASABKAwSGgoSYXR0ZXN0YXRpb25fb2JqZWN0GAIgASgMEhgKEGNsaWVudF9kYXRhX2pzb24YAyABKAwiFQoTQmVnaW5QYXNza2V5UmVxdWVzdCJtChRCZWdpblBhc3NrZXlSZXNwb25zZRIRCgljaGFsbGVuZ2UYASABKAwSDQoFcnBfaWQYAiABKAkSDwoHdXNlcl9pZBgDIAEoDBIRCgl1c2VyX25hbWUYBCABKAkSDwoHZXhjbHVkZRgFIAMoDCI6ChNKb2luQnJvd3NlclJlc3BvbnNlEiMKB3BhaXJpbmcYASABKAsyEi5wYWx5cmEudjEuUGFpcmluZyIUChJMaXN0RGV2aWNlc1JlcXVlc3QiOQoTTGlzdERldmljZXNSZXNwb25zZRIiCgdkZXZpY2VzGAEgAygLMhEucGFseXJhLnYxLkRldmljZSIiChBHZXREZXZpY2VSZXF1ZXN0Eg4KBmRldmljZRgBIAEoCSI2ChFHZXREZXZpY2VSZXNwb25zZRIhCgZkZXZpY2UYASABKAsyES5wYWx5cmEudjEuRGV2aWNlIigKE1Jldm9rZURldmljZVJlcXVlc3QSEQoJZGV2aWNlX2lkGAEgASgJIjkKFFJldm9rZURldmljZVJlc3BvbnNlEiEKBmRldmljZRgBIAEoCzIRLnBhbHlyYS52MS5EZXZpY2UiFAoSUmVuZXdEZXZpY2VSZXF1ZXN0ImIKE1JlbmV3RGV2aWNlUmVzcG9uc2USIQoGZGV2aWNlGAEgASgLMhEucGFseXJhLnYxLkRldmljZRITCgtjZXJ0aWZpY2F0ZRgCIAEoDBITCgthdXRob3JpdGllcxgDIAMoDDLWBQoNRGV2aWNlU2VydmljZRJmCgpQYWlyRGV2aWNlEhwucGFseXJhLnYxLlBhaXJEZXZpY2VSZXF1ZXN0Gh0ucGFseXJhLnYxLlBhaXJEZXZpY2VSZXNwb25zZSIZ6uAYFQoOZGV2aWNlcy5tYW5hZ2UQARoBATABEmQKC0pvaW5Ccm93c2VyEh0ucGFseXJhLnYxLkpvaW5Ccm93c2VyUmVxdWVzdBoeLnBhbHlyYS52MS5Kb2luQnJvd3NlclJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBATABEmUKDEJlZ2luUGFzc2tleRIeLnBhbHlyYS52MS5CZWdpblBhc3NrZXlSZXF1ZXN0Gh8ucGFseXJhLnYxLkJlZ2luUGFzc2tleVJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBARJiCgtMaXN0RGV2aWNlcxIdLnBhbHlyYS52MS5MaXN0RGV2aWNlc1JlcXVlc3QaHi5wYWx5cmEudjEuTGlzdERldmljZXNSZXNwb25zZSIU6uAYEAoLc3RhdHVzLnZpZXcaAQESXAoJR2V0RGV2aWNlEhsucGFseXJhLnYxLkdldERldmljZVJlcXVlc3QaHC5wYWx5cmEudjEuR2V0RGV2aWNlUmVzcG9uc2UiFOrgGBAKC3N0YXR1cy52aWV3GgEBEmoKDFJldm9rZURldmljZRIeLnBhbHlyYS52MS5SZXZva2VEZXZpY2VSZXF1ZXN0Gh8ucGFseXJhLnYxLlJldm9rZURldmljZVJlc3BvbnNlIhnq4BgVCg5kZXZpY2VzLm1hbmFnZRABGgEBEmIKC1JlbmV3RGV2aWNlEh0ucGFseXJhLnYxLlJlbmV3RGV2aWNlUmVxdWVzdBoeLnBhbHlyYS52MS5SZW5ld0RldmljZVJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBAUIjWiFwYWx5cmEvYXBpL2dlbi9wYWx5cmEvdjE7cGFseXJhdjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_palyra_v1_option]);
+  fileDesc("ChZwYWx5cmEvdjEvZGV2aWNlLnByb3RvEglwYWx5cmEudjEivQMKBkRldmljZRIRCglkZXZpY2VfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIRCglwcmluY2lwYWwYAyABKAkSDAoEcm9sZRgEIAEoCRIOCgZrZXlfaWQYBSABKAkSEgoKcHVibGljX2tleRgGIAEoCRITCgtjZXJ0aWZpY2F0ZRgHIAEoCRIOCgZzZXJpYWwYCCABKAkSLgoKZXhwaXJlc19hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJcGFpcmVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYWlyZWRfYnkYCyABKAkSDwoHY2FsbF9pZBgMIAEoCRIPCgdhZGRyZXNzGA0gASgJEisKB3NlZW5fYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJldm9rZWRfYnkYECABKAkSIwoHcGFzc2tleRgRIAEoCzISLnBhbHlyYS52MS5QYXNza2V5ImYKB1Bhc3NrZXkSFQoNY3JlZGVudGlhbF9pZBgBIAEoCRIOCgZvcmlnaW4YAiABKAkSFwoPYmFja3VwX2VsaWdpYmxlGAMgASgIEhsKE2FwcHJvdmVyX3NlcGFyYXRpb24YBCABKAki2wIKB1BhaXJpbmcSEgoKcGFpcmluZ19pZBgBIAEoCRINCgVzdGF0ZRgCIAEoCRILCgNwaW4YAyABKAkSDAoEY29kZRgEIAEoCRIRCglhZGRyZXNzZXMYBSADKAkSLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcHJpbmNpcGFsGAcgASgJEgwKBHJvbGUYCCABKAkSDQoFdHJpZXMYCSABKAMSDAoEbmFtZRgKIAEoCRIOCgZrZXlfaWQYCyABKAkSEwoLZmluZ2VycHJpbnQYDCABKAkSDwoHYWRkcmVzcxgNIAEoCRITCgthcHByb3ZhbF9pZBgOIAEoCRIhCgZkZXZpY2UYDyABKAsyES5wYWx5cmEudjEuRGV2aWNlEhMKC3JlYXNvbl9jb2RlGBAgASgJEg4KBnJlYXNvbhgRIAEoCSJFChFQYWlyRGV2aWNlUmVxdWVzdBIRCglwcmluY2lwYWwYASABKAkSDAoEcm9sZRgCIAEoCRIPCgdicm93c2VyGAMgASgIIjkKElBhaXJEZXZpY2VSZXNwb25zZRIjCgdwYWlyaW5nGAEgASgLMhIucGFseXJhLnYxLlBhaXJpbmcicgoSSm9pbkJyb3dzZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSEgoKcHVibGljX2tleRgCIAEoCRISCgRjb2RlGAMgASgJQgT44BgBEiYKB3Bhc3NrZXkYBCABKAsyFS5wYWx5cmEudjEuTmV3UGFzc2tleSJZCgpOZXdQYXNza2V5EhUKDWNyZWRlbnRpYWxfaWQYASABKAwSGgoSYXR0ZXN0YXRpb25fb2JqZWN0GAIgASgMEhgKEGNsaWVudF9kYXRhX2pzb24YAyABKAwiFQoTQmVnaW5QYXNza2V5UmVxdWVzdCJtChRCZWdpblBhc3NrZXlSZXNwb25zZRIRCgljaGFsbGVuZ2UYASABKAwSDQoFcnBfaWQYAiABKAkSDwoHdXNlcl9pZBgDIAEoDBIRCgl1c2VyX25hbWUYBCABKAkSDwoHZXhjbHVkZRgFIAMoDCI6ChNKb2luQnJvd3NlclJlc3BvbnNlEiMKB3BhaXJpbmcYASABKAsyEi5wYWx5cmEudjEuUGFpcmluZyIUChJMaXN0RGV2aWNlc1JlcXVlc3QiOQoTTGlzdERldmljZXNSZXNwb25zZRIiCgdkZXZpY2VzGAEgAygLMhEucGFseXJhLnYxLkRldmljZSIiChBHZXREZXZpY2VSZXF1ZXN0Eg4KBmRldmljZRgBIAEoCSI2ChFHZXREZXZpY2VSZXNwb25zZRIhCgZkZXZpY2UYASABKAsyES5wYWx5cmEudjEuRGV2aWNlIigKE1Jldm9rZURldmljZVJlcXVlc3QSEQoJZGV2aWNlX2lkGAEgASgJIjkKFFJldm9rZURldmljZVJlc3BvbnNlEiEKBmRldmljZRgBIAEoCzIRLnBhbHlyYS52MS5EZXZpY2UiFAoSUmVuZXdEZXZpY2VSZXF1ZXN0ImIKE1JlbmV3RGV2aWNlUmVzcG9uc2USIQoGZGV2aWNlGAEgASgLMhEucGFseXJhLnYxLkRldmljZRITCgtjZXJ0aWZpY2F0ZRgCIAEoDBITCgthdXRob3JpdGllcxgDIAMoDCITChFHZXROb3RpY2VzUmVxdWVzdCJrChJHZXROb3RpY2VzUmVzcG9uc2USCwoDb2ZmGAEgASgJEhIKCnB1YmxpY19rZXkYAiABKAwSNAoNc3Vic2NyaXB0aW9ucxgDIAMoCzIdLnBhbHlyYS52MS5Ob3RpY2VTdWJzY3JpcHRpb24ikgEKEk5vdGljZVN1YnNjcmlwdGlvbhIRCglkZXZpY2VfaWQYASABKAkSDwoHc2VydmljZRgCIAEoCRIpCgVzaW5jZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEc2VudBgEIAEoAxIOCgZmYWlsZWQYBSABKAMSDwoHcHJvYmxlbRgGIAEoCSJYChdTdWJzY3JpYmVOb3RpY2VzUmVxdWVzdBIWCghlbmRwb2ludBgBIAEoCUIE+OAYARIRCgNrZXkYAiABKAxCBPjgGAESEgoEYXV0aBgDIAEoDEIE+OAYASIaChhTdWJzY3JpYmVOb3RpY2VzUmVzcG9uc2UiGwoZVW5zdWJzY3JpYmVOb3RpY2VzUmVxdWVzdCIcChpVbnN1YnNjcmliZU5vdGljZXNSZXNwb25zZTKwCAoNRGV2aWNlU2VydmljZRJmCgpQYWlyRGV2aWNlEhwucGFseXJhLnYxLlBhaXJEZXZpY2VSZXF1ZXN0Gh0ucGFseXJhLnYxLlBhaXJEZXZpY2VSZXNwb25zZSIZ6uAYFQoOZGV2aWNlcy5tYW5hZ2UQARoBATABEmQKC0pvaW5Ccm93c2VyEh0ucGFseXJhLnYxLkpvaW5Ccm93c2VyUmVxdWVzdBoeLnBhbHlyYS52MS5Kb2luQnJvd3NlclJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBATABEmUKDEJlZ2luUGFzc2tleRIeLnBhbHlyYS52MS5CZWdpblBhc3NrZXlSZXF1ZXN0Gh8ucGFseXJhLnYxLkJlZ2luUGFzc2tleVJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBARJiCgtMaXN0RGV2aWNlcxIdLnBhbHlyYS52MS5MaXN0RGV2aWNlc1JlcXVlc3QaHi5wYWx5cmEudjEuTGlzdERldmljZXNSZXNwb25zZSIU6uAYEAoLc3RhdHVzLnZpZXcaAQESXAoJR2V0RGV2aWNlEhsucGFseXJhLnYxLkdldERldmljZVJlcXVlc3QaHC5wYWx5cmEudjEuR2V0RGV2aWNlUmVzcG9uc2UiFOrgGBAKC3N0YXR1cy52aWV3GgEBEmoKDFJldm9rZURldmljZRIeLnBhbHlyYS52MS5SZXZva2VEZXZpY2VSZXF1ZXN0Gh8ucGFseXJhLnYxLlJldm9rZURldmljZVJlc3BvbnNlIhnq4BgVCg5kZXZpY2VzLm1hbmFnZRABGgEBEmIKC1JlbmV3RGV2aWNlEh0ucGFseXJhLnYxLlJlbmV3RGV2aWNlUmVxdWVzdBoeLnBhbHlyYS52MS5SZW5ld0RldmljZVJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBARJiCgpHZXROb3RpY2VzEhwucGFseXJhLnYxLkdldE5vdGljZXNSZXF1ZXN0Gh0ucGFseXJhLnYxLkdldE5vdGljZXNSZXNwb25zZSIX6uAYEwoOYXBwcm92YWxzLnZpZXcaAQESdgoQU3Vic2NyaWJlTm90aWNlcxIiLnBhbHlyYS52MS5TdWJzY3JpYmVOb3RpY2VzUmVxdWVzdBojLnBhbHlyYS52MS5TdWJzY3JpYmVOb3RpY2VzUmVzcG9uc2UiGergGBUKDmFwcHJvdmFscy52aWV3EAEaAQESfAoSVW5zdWJzY3JpYmVOb3RpY2VzEiQucGFseXJhLnYxLlVuc3Vic2NyaWJlTm90aWNlc1JlcXVlc3QaJS5wYWx5cmEudjEuVW5zdWJzY3JpYmVOb3RpY2VzUmVzcG9uc2UiGergGBUKDmFwcHJvdmFscy52aWV3EAEaAQFCI1ohcGFseXJhL2FwaS9nZW4vcGFseXJhL3YxO3BhbHlyYXYxYgZwcm90bzM", [file_google_protobuf_timestamp, file_palyra_v1_option]);
 
 /**
  * Device is another machine that a person paired with this daemon, or a browser on its own: that has no certificate.
@@ -588,6 +588,168 @@ export const RenewDeviceResponseSchema: GenMessage<RenewDeviceResponse> = /*@__P
   messageDesc(file_palyra_v1_device, 17);
 
 /**
+ * @generated from message palyra.v1.GetNoticesRequest
+ */
+export type GetNoticesRequest = Message<"palyra.v1.GetNoticesRequest"> & {
+};
+
+/**
+ * Describes the message palyra.v1.GetNoticesRequest.
+ * Use `create(GetNoticesRequestSchema)` to create a new message.
+ */
+export const GetNoticesRequestSchema: GenMessage<GetNoticesRequest> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 18);
+
+/**
+ * @generated from message palyra.v1.GetNoticesResponse
+ */
+export type GetNoticesResponse = Message<"palyra.v1.GetNoticesResponse"> & {
+  /**
+   * Why browsers that are closed are not told, and what to do; empty: they are told.
+   *
+   * @generated from field: string off = 1;
+   */
+  off: string;
+
+  /**
+   * By which push services know this daemon: a point of P-256, uncompressed.
+   *
+   * @generated from field: bytes public_key = 2;
+   */
+  publicKey: Uint8Array;
+
+  /**
+   * @generated from field: repeated palyra.v1.NoticeSubscription subscriptions = 3;
+   */
+  subscriptions: NoticeSubscription[];
+};
+
+/**
+ * Describes the message palyra.v1.GetNoticesResponse.
+ * Use `create(GetNoticesResponseSchema)` to create a new message.
+ */
+export const GetNoticesResponseSchema: GenMessage<GetNoticesResponse> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 19);
+
+/**
+ * NoticeSubscription is a browser that is told by its push service; the counts are since the daemon started.
+ *
+ * @generated from message palyra.v1.NoticeSubscription
+ */
+export type NoticeSubscription = Message<"palyra.v1.NoticeSubscription"> & {
+  /**
+   * @generated from field: string device_id = 1;
+   */
+  deviceId: string;
+
+  /**
+   * The host of the push service.
+   *
+   * @generated from field: string service = 2;
+   */
+  service: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp since = 3;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * @generated from field: int64 sent = 4;
+   */
+  sent: bigint;
+
+  /**
+   * @generated from field: int64 failed = 5;
+   */
+  failed: bigint;
+
+  /**
+   * Why it was not told the last time; empty: it was.
+   *
+   * @generated from field: string problem = 6;
+   */
+  problem: string;
+};
+
+/**
+ * Describes the message palyra.v1.NoticeSubscription.
+ * Use `create(NoticeSubscriptionSchema)` to create a new message.
+ */
+export const NoticeSubscriptionSchema: GenMessage<NoticeSubscription> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 20);
+
+/**
+ * @generated from message palyra.v1.SubscribeNoticesRequest
+ */
+export type SubscribeNoticesRequest = Message<"palyra.v1.SubscribeNoticesRequest"> & {
+  /**
+   * Where the push service takes messages for the browser. Whoever has it can send there.
+   *
+   * @generated from field: string endpoint = 1;
+   */
+  endpoint: string;
+
+  /**
+   * What messages are encrypted for: a point of P-256, uncompressed, and 16 bytes.
+   *
+   * @generated from field: bytes key = 2;
+   */
+  key: Uint8Array;
+
+  /**
+   * @generated from field: bytes auth = 3;
+   */
+  auth: Uint8Array;
+};
+
+/**
+ * Describes the message palyra.v1.SubscribeNoticesRequest.
+ * Use `create(SubscribeNoticesRequestSchema)` to create a new message.
+ */
+export const SubscribeNoticesRequestSchema: GenMessage<SubscribeNoticesRequest> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 21);
+
+/**
+ * @generated from message palyra.v1.SubscribeNoticesResponse
+ */
+export type SubscribeNoticesResponse = Message<"palyra.v1.SubscribeNoticesResponse"> & {
+};
+
+/**
+ * Describes the message palyra.v1.SubscribeNoticesResponse.
+ * Use `create(SubscribeNoticesResponseSchema)` to create a new message.
+ */
+export const SubscribeNoticesResponseSchema: GenMessage<SubscribeNoticesResponse> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 22);
+
+/**
+ * @generated from message palyra.v1.UnsubscribeNoticesRequest
+ */
+export type UnsubscribeNoticesRequest = Message<"palyra.v1.UnsubscribeNoticesRequest"> & {
+};
+
+/**
+ * Describes the message palyra.v1.UnsubscribeNoticesRequest.
+ * Use `create(UnsubscribeNoticesRequestSchema)` to create a new message.
+ */
+export const UnsubscribeNoticesRequestSchema: GenMessage<UnsubscribeNoticesRequest> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 23);
+
+/**
+ * @generated from message palyra.v1.UnsubscribeNoticesResponse
+ */
+export type UnsubscribeNoticesResponse = Message<"palyra.v1.UnsubscribeNoticesResponse"> & {
+};
+
+/**
+ * Describes the message palyra.v1.UnsubscribeNoticesResponse.
+ * Use `create(UnsubscribeNoticesResponseSchema)` to create a new message.
+ */
+export const UnsubscribeNoticesResponseSchema: GenMessage<UnsubscribeNoticesResponse> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 24);
+
+/**
  * DeviceService pairs other machines with this daemon, and parts from them.
  *
  * @generated from service palyra.v1.DeviceService
@@ -666,6 +828,36 @@ export const DeviceService: GenService<{
     methodKind: "unary";
     input: typeof RenewDeviceRequestSchema;
     output: typeof RenewDeviceResponseSchema;
+  },
+  /**
+   * GetNotices says whether browsers that are closed are told that a question waits, and which.
+   *
+   * @generated from rpc palyra.v1.DeviceService.GetNotices
+   */
+  getNotices: {
+    methodKind: "unary";
+    input: typeof GetNoticesRequestSchema;
+    output: typeof GetNoticesResponseSchema;
+  },
+  /**
+   * SubscribeNotices has the browser that signs told by its push service, in the place of what it subscribed before.
+   *
+   * @generated from rpc palyra.v1.DeviceService.SubscribeNotices
+   */
+  subscribeNotices: {
+    methodKind: "unary";
+    input: typeof SubscribeNoticesRequestSchema;
+    output: typeof SubscribeNoticesResponseSchema;
+  },
+  /**
+   * UnsubscribeNotices has the browser that signs told no more.
+   *
+   * @generated from rpc palyra.v1.DeviceService.UnsubscribeNotices
+   */
+  unsubscribeNotices: {
+    methodKind: "unary";
+    input: typeof UnsubscribeNoticesRequestSchema;
+    output: typeof UnsubscribeNoticesResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_palyra_v1_device, 0);
