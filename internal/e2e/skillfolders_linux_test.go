@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type published struct {
 	want  []string                       // in what it prints
 	never []string                       // nowhere in what it prints
 	bad   bool                           // its script fails
+	pack  string                         // a command that makes one file of it, $1, from within; empty: none does
 	forks bool                           // until it is ended for that, where nothing else holds it
 	no    string                         // in the refusal of the import
 }
@@ -151,10 +153,10 @@ func folders(at, planted string) []published {
 			"node_modules/x/x.js":   "left out\n",
 			"scripts/.hidden/x.sh":  "left out\n",
 			"scripts/__pycache__/x": "left out\n",
-		}, call: `{"script":"tools/deep/er/run.sh"}`, want: []string{"from common"}},
+		}, pack: ".gz tar czf $1 -C .. nested", call: `{"script":"tools/deep/er/run.sh"}`, want: []string{"from common"}},
 		{name: "crlf-front", files: map[string]string{
 			"SKILL.md": "---\r\nname: crlf-named\r\ndescription: From Windows.\r\n---\r\n# x\r\n", "run.sh": "echo ran\n",
-		}, id: "crlf-named", call: `{"script":"run.sh"}`, want: []string{"ran"}},
+		}, id: "crlf-named", pack: ".skill python3 -m zipfile -c $1 SKILL.md run.sh", call: `{"script":"run.sh"}`, want: []string{"ran"}},
 		{name: "crlf-script", files: map[string]string{
 			"SKILL.md": "---\nname: crlf-script\n---\n", "scripts/x.py": "#!/usr/bin/env python3\r\nprint('ran')\r\n",
 		}, call: `{"script":"scripts/x.py"}`, want: []string{"ran"}},
@@ -168,7 +170,7 @@ func folders(at, planted string) []published {
 			}, id: "folded-skill", wants: []string{"two lines", "programs:perl"}, call: `{"script":"go.pl","args":["5"]}`,
 			want: []string{"perl 5"},
 		},
-		{name: "only-text", files: map[string]string{"SKILL.md": "---\nname: only-text\ndescription: Nothing to run.\n---\n# Text\n"}},
+		{name: "only-text", files: map[string]string{"SKILL.md": "---\nname: only-text\ndescription: Nothing to run.\n---\n# Text\n"}, pack: ".md cp SKILL.md $1"},
 		{name: "spaces", files: map[string]string{
 			"SKILL.md": "---\nname: spaces\n---\n", "scripts/make report.sh": "#!/bin/sh\nfor a in \"$@\"; do echo \"[$a]\"; done\n",
 		}, call: `{"script":"scripts/make report.sh","args":["a b","","*"]}`, want: []string{"[a b]\n[]\n[*]\n"}},
@@ -273,6 +275,15 @@ func (u folderUser) importFolder(p published) (shown string, ok bool) {
 	}
 	if p.make != nil {
 		p.make(u.t.(*testing.T), dir)
+	}
+	if p.pack != "" {
+		file := filepath.Join(filepath.Dir(dir), p.name+filepath.Ext(strings.Fields(p.pack)[0]))
+		cmd := exec.Command("sh", "-c", strings.SplitN(p.pack, " ", 2)[1], "sh", file)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			u.t.Fatalf("%v %s", err, out)
+		}
+		dir = file
 	}
 	out, err := u.as("palyra", "skills", "import", dir).CombinedOutput()
 	return string(out), err == nil

@@ -87,9 +87,7 @@ func (s Scripts) program(ctx context.Context, c *palyra.Call, p palyra.Plan, arg
 		return p, err
 	}
 	p.Tool, p.Arguments, p.Inputs, p.Links, p.Detail = process.Name, raw, nil, nil, palyra.Detail{}
-	of := *c
-	of.Proposal.Tool, of.Proposal.Arguments = process.Name, raw
-	return p, s.Tool.Plan(ctx, &of, &p)
+	return p, s.Tool.Plan(ctx, c, &p)
 }
 
 // hosts are those of the granted hosts that this system allows, in their one form, and those that it does not.

@@ -32,3 +32,9 @@ func Interpreter(name string, raw []byte) (program string, options []string) {
 	}
 	return string(m[1]), options
 }
+
+// Skipped reports whether a name is that of what is made by running things or left by systems, and comes in by no package.
+func Skipped(name string) bool {
+	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || name == "__MACOSX" || strings.HasSuffix(name, ".pyc") ||
+		strings.HasSuffix(name, "~")
+}

@@ -35,6 +35,15 @@ var (
 // Manifest proposes the manifest of a folder, whose files are named as in a package. The id is the folder's name unless its
 // SKILL.md has one.
 func Manifest(files map[string][]byte, name, publisher string) (skill.Manifest, error) {
+	if files[archive.Text] == nil { // in another case, it is still the text that people mean
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if strings.EqualFold(name, archive.Text) {
+				files[archive.Text] = files[name]
+				delete(files, name)
+				break
+			}
+		}
+	}
 	raw, ok := files[archive.Text]
 	if !ok {
 		return skill.Manifest{}, refuse("it has no SKILL.md")

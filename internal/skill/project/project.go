@@ -133,12 +133,6 @@ func (p *Project) Pack() ([]byte, error) {
 	return archive.Pack(p.Files)
 }
 
-// skipped are directories and files that are made by running things, and come in by no package.
-func skipped(name string) bool {
-	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || strings.HasSuffix(name, ".pyc") ||
-		strings.HasSuffix(name, "~")
-}
-
 // Folder reads the files below a directory of root into files, under folder/, and returns what was left out.
 func Folder(root *os.Root, dir string, files map[string][]byte) (left []string, err error) {
 	total := 0
@@ -153,7 +147,7 @@ func Folder(root *os.Root, dir string, files map[string][]byte) (left []string, 
 		switch {
 		case rel == "" || rel == ".":
 			return nil
-		case skipped(path.Base(name)):
+		case archive.Skipped(path.Base(name)):
 			left = append(left, rel)
 			if d.IsDir() {
 				return fs.SkipDir
