@@ -98,7 +98,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	p.tiers, err = tiers.Open(tiers.Config{
 		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p,
 		Vault: d.vault, Ask: p.askHost, Ports: publish.New(c.DoorPorts(), d.Log), Started: func(id palyra.CallID) { p.calls.Started(id) },
-		Packs: func(ctx context.Context, plan palyra.Plan) (skill.Pack, error) { return p.skills.Folder(ctx, plan) },
+		Packs: func(ctx context.Context, plan palyra.Plan) (skill.Unpacked, error) { return p.skills.Folder(ctx, plan) },
 		Mask:  d.Mask, Calls: func() *run.Calls { return p.calls },
 		Lists: d.files, Room: func(bytes int64) (bool, int64) { return d.undo.Room(bytes) }, Posture: d.current, Now: now, Log: d.Log,
 	})

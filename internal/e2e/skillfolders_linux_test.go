@@ -170,7 +170,10 @@ func folders(at, planted string) []published {
 			}, id: "folded-skill", wants: []string{"two lines", "programs:perl"}, call: `{"script":"go.pl","args":["5"]}`,
 			want: []string{"perl 5"},
 		},
-		{name: "only-text", files: map[string]string{"SKILL.md": "---\nname: only-text\ndescription: Nothing to run.\n---\n# Text\n"}, pack: ".md cp SKILL.md $1"},
+		{
+			name: "only-text", files: map[string]string{"SKILL.md": "---\nname: only-text\ndescription: Nothing to run.\n---\n# Text\n"},
+			pack: ".md cp SKILL.md $1",
+		},
 		{name: "spaces", files: map[string]string{
 			"SKILL.md": "---\nname: spaces\n---\n", "scripts/make report.sh": "#!/bin/sh\nfor a in \"$@\"; do echo \"[$a]\"; done\n",
 		}, call: `{"script":"scripts/make report.sh","args":["a b","","*"]}`, want: []string{"[a b]\n[]\n[*]\n"}},

@@ -155,4 +155,21 @@ func TestScriptsThatWaitAreJudgedAnew(t *testing.T) {
 			u.enabled("waits", "w.sh", "echo ran; curl --version\n")
 		}
 	}
+	u.takenAway(agent)
+}
+
+// takenAway has a skill taken away while its script runs: whoever does it is answered when nothing of it runs any more.
+func (u folderUser) takenAway(agent *client.Client) {
+	u.t.Helper()
+	u.enabled("sleeps", "s.sh", "echo begun; sleep 30; touch out/ended\n", "programs:touch", "write:out")
+	u.put("out/x", "")
+	run := u.fedLive(agent, u.script("sleeps", "s.sh"), palyra.ScopeOnce)
+	u.mustPalyra("skills", "quarantine", "sleeps")
+	end := <-run.end
+	if end.err != nil || end.out.ReasonCode != "skill_taken_away" {
+		u.t.Errorf("%v %+v", end.err, end.out)
+	}
+	if _, err := os.Lstat(filepath.Join(u.work, "out/ended")); err == nil {
+		u.t.Error("it went on")
+	}
 }

@@ -211,8 +211,8 @@ type Script struct {
 	Describe string         // for people
 }
 
-// Pack is the folder of a verified package.
-type Pack struct {
+// Unpacked is the folder of a verified package.
+type Unpacked struct {
 	ID      string
 	Digest  palyra.Digest // of the package
 	Files   map[string][]byte

@@ -238,7 +238,7 @@ func (t *Tiers) cage(ctx context.Context, p palyra.Plan) (*cage.Cage, error) {
 	if err != nil {
 		return nil, err
 	}
-	pack := cage.Pack{Digest: from.Digest, At: cage.At(from.ID)}
+	pack := cage.Layout{Digest: from.Digest, At: cage.At(from.ID)}
 	for _, name := range slices.Sorted(maps.Keys(from.Files)) {
 		pack.Files = append(pack.Files, cage.File{
 			Path: pack.At + "/" + name, Data: from.Files[name], Script: slices.Contains(from.Scripts, name),

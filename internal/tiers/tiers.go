@@ -42,20 +42,21 @@ type Config struct {
 	CellDigest string                                  // SHA-256 of the palyra-cell to run, in hex; without it no program is run
 	Drivers    func(Config) ([]sandbox.Backend, error) // makes those of this system
 	Journal    *journal.Journal
-	Agents     sandbox.Agents                                         // answers runs that are agents themselves
-	Streams    sandbox.Streams                                        // hears and feeds runs
-	Mask       *mask.Masker                                           // masks what they print; nil: nothing is
-	Ports      *publish.Ports                                         // publishes ports of background processes
-	Started    func(palyra.CallID)                                    // is told of background processes that run; or nil
-	Vault      Vault                                                  // lends secrets; nil: there are none
-	Ask        egress.Ask                                             // puts hosts to people
-	Calls      func() *run.Calls                                      // of which running ones ask for signatures
-	Lists      Lists                                                  // keeps what runs changed; nil: nobody does
-	Room       func(bytes int64) (never bool, pushesOut int64)        // what keeping so many replaced bytes means (undo.Room); nil: nothing
-	Packs      func(context.Context, palyra.Plan) (skill.Pack, error) // the folders of skills, as they are verified now
-	Posture    func(palyra.Tier) (palyra.Digest, bool)                // what was found out about a tier
-	Now        func() time.Time
-	Log        *slog.Logger
+	Agents     sandbox.Agents                                  // answers runs that are agents themselves
+	Streams    sandbox.Streams                                 // hears and feeds runs
+	Mask       *mask.Masker                                    // masks what they print; nil: nothing is
+	Ports      *publish.Ports                                  // publishes ports of background processes
+	Started    func(palyra.CallID)                             // is told of background processes that run; or nil
+	Vault      Vault                                           // lends secrets; nil: there are none
+	Ask        egress.Ask                                      // puts hosts to people
+	Calls      func() *run.Calls                               // of which running ones ask for signatures
+	Lists      Lists                                           // keeps what runs changed; nil: nobody does
+	Room       func(bytes int64) (never bool, pushesOut int64) // what keeping so many replaced bytes means (undo.Room); nil: nothing
+	// Packs are the folders of skills, as they are verified now.
+	Packs   func(context.Context, palyra.Plan) (skill.Unpacked, error)
+	Posture func(palyra.Tier) (palyra.Digest, bool) // what was found out about a tier
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Tiers are the tiers that run programs: the tool that plans them and the runner that starts them.

@@ -39,8 +39,8 @@ type Room struct {
 
 	Mounts []palyra.Mount
 	Files  []palyra.RoomFile
-	Pack   cage.Pack // of a skill
-	Tmp    int64     // bytes of /tmp, and again of the home and of /dev/shm
+	Pack   cage.Layout // of a skill
+	Tmp    int64       // bytes of /tmp, and again of the home and of /dev/shm
 }
 
 // Inside returns the run's uid and gid inside the room.

@@ -36,11 +36,11 @@ type Cage struct {
 	Read     []string // files of the workspace, and what is below them
 	Write    []string // the same, to read and write
 	Programs []string // to start
-	Pack     Pack
+	Pack     Layout
 }
 
-// Pack is the folder of a package.
-type Pack struct {
+// Layout is the folder of a package.
+type Layout struct {
 	Digest palyra.Digest // of the package
 	At     string        // where the room has it
 	Files  []File
@@ -75,7 +75,7 @@ func Files(all []palyra.Input) []palyra.Input {
 func Needed(p palyra.Plan) bool { return slices.Contains(p.Enforcement.Mechanisms, Mechanism) }
 
 // Of draws the cage of a plan: granted are paths below its workspace.
-func Of(p palyra.Plan, pack Pack, read, write []string) *Cage {
+func Of(p palyra.Plan, pack Layout, read, write []string) *Cage {
 	c := &Cage{Pack: pack, Programs: []string{p.Executable.Path}}
 	for _, rel := range read {
 		c.Read = append(c.Read, path.Join(p.Workspace.Path, rel))

@@ -35,6 +35,6 @@ func Interpreter(name string, raw []byte) (program string, options []string) {
 
 // Skipped reports whether a name is that of what is made by running things or left by systems, and comes in by no package.
 func Skipped(name string) bool {
-	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || name == "__MACOSX" || strings.HasSuffix(name, ".pyc") ||
-		strings.HasSuffix(name, "~")
+	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || name == "__MACOSX" ||
+		strings.HasSuffix(name, ".pyc") || strings.HasSuffix(name, "~")
 }

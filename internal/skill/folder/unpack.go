@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/skill"
 	"palyra/internal/skill/archive"
+	"palyra/internal/subpath"
 )
 
 // The limits of archives that people publish, beside those of packages.
@@ -29,7 +30,7 @@ const (
 )
 
 // textName is how the text of a folder is called there.
-const textName = "SKILL.md"
+var textName = path.Base(archive.Text)
 
 // Unpack reads a folder that somebody published as one file: a zip (.zip, .skill), a tar, compressed or not, or a SKILL.md
 // alone. Its files are named as in a package; left is what was left out. An archive may hold the folder itself or what is in
@@ -83,7 +84,8 @@ func (l *listing) zip(raw []byte) error {
 		return refuse("it is a damaged zip file, or is cut off")
 	}
 	begins := int64(binary.LittleEndian.Uint32(raw[end+16:]))
-	if entries := binary.LittleEndian.Uint16(raw[end+10:]); entries > maxListed || int64(len(raw))-begins > maxDirectory || begins > int64(len(raw)) {
+	entries := binary.LittleEndian.Uint16(raw[end+10:])
+	if entries > maxListed || int64(len(raw))-begins > maxDirectory || begins > int64(len(raw)) {
 		return tooLarge("it lists %d files, at most %d, or says so at too much length", entries, maxListed)
 	}
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
@@ -225,10 +227,7 @@ func (l *listing) folder() (map[string][]byte, []string, error) {
 	}
 	files, left := map[string][]byte{}, l.left
 	for _, name := range slices.Sorted(maps.Keys(l.files)) {
-		rel, below := name, true
-		if top != "." {
-			rel, below = strings.CutPrefix(name, top+"/")
-		}
+		rel, below := subpath.Rel(top, name)
 		if !below {
 			left = append(left, name)
 			continue

@@ -123,6 +123,11 @@ func (r *Registry) callScript(ctx context.Context, s skill.Skill, l palyra.Launc
 	if res.Refusal != nil {
 		return res
 	}
+	// It may have been taken away meanwhile, and its program with it.
+	if err := stopped(ctx, l.Plan(), nil); err != nil && palyra.AsError(err).Reason == skill.ReasonTaken {
+		failure := palyra.RefusalOf(palyra.LayerTier, err)
+		res.Failure, res.Cancelled = &failure, false
+	}
 	used := neededBy(s, l.Plan(), res)
 	res.Runtime = &palyra.Runtime{
 		Name: res.Executor, ABI: "SKILL.md", Skill: s.ID + "@" + s.Version, Package: s.Digest, Granted: s.Granted.Terms(), Used: used.Terms(),
@@ -194,19 +199,19 @@ func granted(s skill.Skill, kind, rel string) (out []string) {
 }
 
 // Folder returns the folder of the skill that a plan is of, from the package that the plan binds, verified once more.
-func (r *Registry) Folder(ctx context.Context, p palyra.Plan) (skill.Pack, error) {
+func (r *Registry) Folder(ctx context.Context, p palyra.Plan) (skill.Unpacked, error) {
 	s, _, err := r.lookup(p.Tool)
 	if err != nil {
-		return skill.Pack{}, err
+		return skill.Unpacked{}, err
 	}
 	if !slices.Contains(p.Inputs, palyra.Input{Path: saysSkill + s.ID + inputPackage, Digest: s.Digest}) {
-		return skill.Pack{}, palyra.PlanChanged("the skill " + s.ID)
+		return skill.Unpacked{}, palyra.PlanChanged("the skill " + s.ID)
 	}
 	pack, err := r.open(ctx, s)
 	if err != nil {
-		return skill.Pack{}, err
+		return skill.Unpacked{}, err
 	}
-	out := skill.Pack{ID: s.ID, Digest: s.Digest, Scripts: pack.Manifest.Folder.Scripts, Files: map[string][]byte{}}
+	out := skill.Unpacked{ID: s.ID, Digest: s.Digest, Scripts: pack.Manifest.Folder.Scripts, Files: map[string][]byte{}}
 	for name, data := range pack.Files {
 		if rel, ok := strings.CutPrefix(name, archive.Folder); ok {
 			out.Files[rel] = data
