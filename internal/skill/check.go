@@ -4,6 +4,7 @@ import (
 	"net"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -116,6 +117,9 @@ func checkTool(t ToolSpec, folder bool) error {
 	if err != nil || !ok || object["type"] != "object" {
 		return bad("tool %s: input_schema is a JSON Schema of an object: {\"type\":\"object\",…}", t.Name)
 	}
+	if unseenIn(v) {
+		return bad("tool %s: input_schema has characters that do not show, or change how others show", t.Name)
+	}
 	return nil
 }
 
@@ -126,10 +130,34 @@ func text(what, s string, most int, needed bool) error {
 		return bad("%s is missing", what)
 	case len(s) > most:
 		return bad("%s has %d bytes, at most %d", what, len(s), most)
-	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
-		return bad("%s has control characters", what)
+	case strings.ContainsFunc(s, unseen):
+		return bad("%s has characters that do not show, or change how others show", what)
 	}
 	return nil
+}
+
+// unseen reports whether a character could tell a model something that people do not see, or have people read something else:
+// controls, marks of direction, tags, what has no width, and what is assigned to nothing. The joiners are letters' business.
+func unseen(r rune) bool {
+	const nonJoiner, joiner, special = '\u200c', '\u200d', '\U000e0000' // a plane of tags and selectors
+	return (!unicode.IsGraphic(r) || r >= special) && r != '\n' && r != '\t' && r != nonJoiner && r != joiner
+}
+
+// unseenIn reports whether a JSON value has such a character, in a name or a text.
+func unseenIn(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.ContainsFunc(v, unseen)
+	case []any:
+		return slices.ContainsFunc(v, unseenIn)
+	case map[string]any:
+		for k, e := range v {
+			if unseenIn(k) || unseenIn(e) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func checkCapabilities(c Capabilities, folder bool) (Capabilities, error) {

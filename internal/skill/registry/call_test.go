@@ -20,6 +20,7 @@ type runtime struct {
 	err     error
 	checked []wasm.Kind
 	bad     error
+	while   func() // a module is checked
 	work    func(ctx context.Context, i wasm.Invocation) error // what the module does
 }
 
@@ -31,6 +32,9 @@ func (r *runtime) Check(_ context.Context, m wasm.Module, k wasm.Kind, _ []strin
 		return errors.New("another module")
 	}
 	r.checked = append(r.checked, k)
+	if r.while != nil {
+		r.while()
+	}
 	return r.bad
 }
 

@@ -41,6 +41,9 @@ func (r *Registry) Install(ctx context.Context, a skill.Addition) (skill.Skill, 
 	}
 	r.change.Lock()
 	defer r.change.Unlock()
+	if _, err := r.verify(p); err != nil { // compiling took its time, and the key may have been revoked meanwhile
+		return skill.Skill{}, err
+	}
 	change, err := r.replace(&s, a.Widen)
 	if err != nil {
 		return skill.Skill{}, err

@@ -172,3 +172,21 @@ func TestModulesAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestRevokedWhileItIsChecked: a key that is revoked while the modules of a package are compiled installs nothing.
+func TestRevokedWhileItIsChecked(t *testing.T) {
+	w := newWorld(t)
+	w.trust("acme", 1)
+	w.Runtime = &runtime{while: func() {
+		if _, err := w.Revoke(t.Context(), keyID(1), w.by); err != nil {
+			t.Error(err)
+		}
+	}}
+	_, err := w.Install(t.Context(), skill.Addition{Package: pack(t, 1), By: w.by})
+	if palyra.AsError(err).Reason != skill.ReasonUntrusted || palyra.AsError(err).Remedy == "" {
+		t.Error(err)
+	}
+	if all, _ := w.List(t.Context()); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
