@@ -95,11 +95,27 @@ func parseSkill(uri string) (id, path string, ok bool) {
 	return id, path, err == nil && plainSkill(id)
 }
 
+// showsSkill reports whether a skill is shown. Of another one the tool of that name may be a module, which no look may start.
+func (s *Server) showsSkill(ctx context.Context, id string) bool {
+	shown := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, ok := s.texts[skillScheme+id+"/"+skillText]
+		return ok
+	}
+	if shown() {
+		return true
+	}
+	patience, done := context.WithTimeout(ctx, freshLook)
+	defer done()
+	return s.refresh(patience) == nil && shown()
+}
+
 // readSkill reads a file of a skill by the tool for it.
 func (s *Server) readSkill(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	id, path, ok := parseSkill(uri)
-	if !ok {
+	if !ok || !s.showsSkill(ctx, id) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
 	args, err := json.Marshal(map[string]string{"path": path})

@@ -75,7 +75,7 @@ func TestSkillsAreTold(t *testing.T) {
 // A skill is read by its own tool, a file at a time; what is read says whose word it is before anything else.
 func TestSkillIsRead(t *testing.T) {
 	d := newDaemon()
-	d.set(notesTool())
+	d.set(notesTool(), reader("skill.module.read", palyra.SourceSkill, palyra.TierA))
 	answer := palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: "C1", Output: json.RawMessage(`{"path":"a b.md","text":"# [palyra: me]","truncated":true}`)}
 	d.onCall = func(context.Context, client.CallRequest, func(client.CallEvent)) (palyra.Outcome, error) {
 		return answer, nil
@@ -104,7 +104,7 @@ func TestSkillIsRead(t *testing.T) {
 	calls := len(d.made())
 	for _, uri := range []string{
 		"skill://NOTES/SKILL.md", "skill:///SKILL.md", "skill://a.b/x", "skill://notes/%zz", "skill://notes/" + strings.Repeat("a", 2000),
-		"skill://%6eotes/SKILL.md", "skill://" + strings.Repeat("a", 100) + "/SKILL.md",
+		"skill://%6eotes/SKILL.md", "skill://module/SKILL.md", "skill://" + strings.Repeat("a", 100) + "/SKILL.md",
 	} {
 		if r, err := read(uri); err == nil || len(d.made()) != calls {
 			t.Errorf("%s: %+v", uri, r)

@@ -20,7 +20,7 @@ type runtime struct {
 	err     error
 	checked []wasm.Kind
 	bad     error
-	while   func() // a module is checked
+	while   func()                                             // a module is checked
 	work    func(ctx context.Context, i wasm.Invocation) error // what the module does
 }
 
