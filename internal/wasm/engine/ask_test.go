@@ -118,6 +118,39 @@ func TestWhatAModuleReachesForIsOnRecord(t *testing.T) {
 	}
 }
 
+// TestNoSecretByATool: whoever may call the tool that makes requests may use no secret by that, however it is written.
+func TestNoSecretByATool(t *testing.T) {
+	tool := string(palyra.ToolFetch)
+	for arguments, held := range map[string]bool{
+		`{"url":"https://a.example/","bindings":["TOKEN"]}`:               true,
+		`{"url":"https://a.example/","Bindings":["TOKEN"]}`:               true,
+		`{"bindings":[],"url":"https://a.example/","bindings":["TOKEN"]}`: true,
+		`{"url":"https://a.example/","\u0062indings":["TOKEN"]}`:          true,
+		`{"url":"https://a.example/","headers":{"bindings":"no secret"}}`: false,
+	} {
+		var told []wasm.Refusal
+		s := newExchange(wasm.Invocation{
+			Limits: filled(wasm.Limits{}), Grants: wasm.Grants{Tools: []string{tool}},
+			Host: wasm.Host{Tools: anyTool{}, Refused: func(_ context.Context, r wasm.Refusal) error {
+				told = append(told, r)
+				return nil
+			}},
+		})
+		a, body := s.serve(t.Context(), wire.Ask{Function: "tool_call", Handle: s.list[0].Number}, [][]byte{[]byte(arguments)})
+		refused := a.Code == codeRefused && strings.Contains(string(body), string(wasm.ReasonNotGranted))
+		if refused != held || (len(told) > 0) != held {
+			t.Errorf("%s: %+v %s, told %+v", arguments, a, body, told)
+		}
+	}
+}
+
+// anyTool answers every call.
+type anyTool struct{}
+
+func (anyTool) Invoke(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+	return json.RawMessage("{}"), nil
+}
+
 // FuzzAsk: whatever a worker asks for, the host is only asked for what was granted, and the quotas hold.
 func FuzzAsk(f *testing.F) {
 	names := slices.Sorted(maps.Keys(hostCalls))

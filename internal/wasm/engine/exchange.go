@@ -418,10 +418,24 @@ func kvList(ctx context.Context, s *exchange, p wasm.Permit, ask wire.Ask, parts
 	return document(out)
 }
 
+// namesBindings reports whether arguments of palyra.http.fetch name secrets, which no permit for the tool is one for.
+func namesBindings(arguments []byte) bool {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(arguments, &members) // what is no object, the tool refuses
+	for name := range members {
+		if strings.EqualFold(name, "bindings") {
+			return true
+		}
+	}
+	return false
+}
+
 func toolCall(ctx context.Context, s *exchange, p wasm.Permit, _ wire.Ask, parts [][]byte) (wire.Answer, []byte, error) {
 	switch {
 	case !json.Valid(parts[0]):
 		return wire.Answer{}, nil, malformed("the tool's arguments are not JSON")
+	case p.Name == string(palyra.ToolFetch) && namesBindings(parts[0]):
+		return wire.Answer{}, nil, notGranted("a secret goes out by secret_use and http_request, where it was granted, and not by tool_call")
 	case s.i.Host.Tools == nil:
 		return wire.Answer{}, nil, notHere("calls of tools")
 	}
