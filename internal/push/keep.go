@@ -118,6 +118,7 @@ func (p *Push) UnsubscribeNotices(ctx context.Context, device string) error {
 	p.mu.Lock()
 	delete(p.told, device)
 	p.mu.Unlock()
+	p.ring() // what was wrong with it is wrong no more
 	return p.remove(ctx, device)
 }
 

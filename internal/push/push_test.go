@@ -225,6 +225,15 @@ func (b *bench) rows() (n int64) {
 	return n
 }
 
+// shows waits until the status has a text.
+func (b *bench) shows(text string) {
+	b.t.Helper()
+	b.until("the status has "+text, func(map[string]*browser) bool {
+		said, _ := b.trouble.Load().(string)
+		return strings.Contains(said, text)
+	})
+}
+
 // empty waits until no row is left.
 func (b *bench) empty() {
 	b.t.Helper()
@@ -373,14 +382,19 @@ func TestAServiceThatFails(t *testing.T) {
 	if err != nil || !strings.Contains(n.Subscriptions[0].Problem, "500") || strings.Contains(n.Subscriptions[0].Problem, "/one") {
 		t.Errorf("%+v %v", n, err)
 	}
-	if said, _ := b.trouble.Load().(string); !strings.Contains(said, "500") {
-		t.Errorf("%q", said)
-	}
+	b.shows("500")
 	b.answer.Store(http.StatusCreated)
 	b.until("it is told", func(told map[string]*browser) bool { return told["dev-1"].Sent == 1 && told["dev-1"].Problem == "" })
-	if said, _ := b.trouble.Load().(string); said != "<nil>" {
-		t.Errorf("%q", said)
-	}
+	b.shows("<nil>")
+	w := b.subscribe(1, "/two") // who works does not hide who does not, and what ended is no trouble
+	b.answer.Store(http.StatusForbidden)
+	b.question("A3", palyra.RiskLow, "/w", true)
+	b.shows("403")
+	must(t, b.UnsubscribeNotices(t.Context(), "dev-1"))
+	must(t, b.UnsubscribeNotices(t.Context(), "dev-2"))
+	b.shows("<nil>")
+	b.answer.Store(http.StatusCreated)
+	must(t, b.SubscribeNotices(t.Context(), b.devices[0], b.service.URL+"/one", w.Key.PublicKey().Bytes(), w.Auth))
 	hang := make(chan struct{})
 	b.mu.Lock()
 	b.hang = hang

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -65,6 +66,7 @@ func (p *Push) round(ctx context.Context) time.Duration {
 		})
 	}
 	wg.Wait()
+	p.report()
 	if len(due) > 0 && late == 0 {
 		late = p.pace.gap
 	}
@@ -165,9 +167,9 @@ func (p *Push) deliver(ctx context.Context, e errand) error {
 // done notes what became of a message.
 func (p *Push) done(ctx context.Context, e errand, err error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	b := p.told[e.device]
 	if b == nil || b.to.Endpoint != e.to.Endpoint || ctx.Err() != nil { // subscribed anew, ended, or the daemon ends
-		p.mu.Unlock()
 		return
 	}
 	refused := (*webpush.RefusedError)(nil)
@@ -176,6 +178,7 @@ func (p *Push) done(ctx context.Context, e errand, err error) {
 		b.Sent, b.fails, b.Problem, b.told = b.Sent+1, 0, "", e.newest
 		b.next = p.Now().Add(p.pace.gap)
 	case errors.As(err, &refused) && refused.Gone():
+		p.Log.Info("a browser's subscription is no more: it is told nothing until it subscribes anew", "device", e.device, "service", b.Service)
 		delete(p.told, e.device)
 		p.ended = append(p.ended, e.device)
 		p.ring()
@@ -186,25 +189,24 @@ func (p *Push) done(ctx context.Context, e errand, err error) {
 			wait = max(wait, refused.After)
 		}
 		b.next = p.Now().Add(wait)
+		p.Log.Warn("a browser was not told of questions", "device", e.device, "service", b.Service, "error", b.Problem)
 	}
-	service, problem := b.Service, b.Problem
-	p.mu.Unlock()
-	p.report(e.device, service, problem, err)
 }
 
-// report says in the log and the status what is wrong.
-func (p *Push) report(device, service, problem string, err error) {
-	if problem == "" {
-		p.Trouble(nil)
-		if err != nil {
-			p.Log.Info("a browser's subscription is no more: it is told nothing until it subscribes anew", "device", device, "service", service)
+// report says in the status which browser could not be told the last time, if any.
+func (p *Push) report() {
+	var trouble error
+	p.mu.Lock()
+	for _, id := range slices.Sorted(maps.Keys(p.told)) {
+		if b := p.told[id]; b.Problem != "" {
+			trouble = palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "the browser %s is not told of questions by %s: %s", id, b.Service,
+				b.Problem).WithRemedy("see that this machine reaches the service; it is tried again. If it stays so, switch the notices of " +
+				"that browser off and on at the console, under Devices")
+			break
 		}
-		return
 	}
-	p.Log.Warn("a browser was not told of questions", "device", device, "service", service, "error", problem)
-	p.Trouble(palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "the browser %s is not told of questions by %s: %s", device, service,
-		problem).WithRemedy("see that this machine reaches the service; it is tried again. If it stays so, switch the notices of that " +
-		"browser off and on at the console, under Devices"))
+	p.mu.Unlock()
+	p.Trouble(trouble)
 }
 
 // tidy removes the rows of those who are told no more.
