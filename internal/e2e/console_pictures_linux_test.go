@@ -14,8 +14,14 @@ import (
 // fault. With PALYRA_PICTURES ('make screenshots') the pictures of docs/images are drawn.
 func TestTheLooksOfTheConsole(t *testing.T) {
 	d := newDaemon(t)
-	d.mustStart()
+	d.mustStart("PALYRA_CONSOLE_PUSH=mailto:you@your.domain")
 	p := pairedBrowser(t, d, "owner")
+	p.authenticator()
+	p.addPasskey(d)
+	if os.Getenv("PALYRA_PICTURES") != "" { // of tiers that were tried out, in all of them
+		_, err := d.client(client.OperatorDoor).RunDoctor(t.Context())
+		must(t, err)
+	}
 	agent := d.client(client.AgentDoor)
 	for name, press := range map[string]string{"notes.txt": "Allow for this session", "secret.txt": "Deny"} {
 		ch := propose(t.Context(), agent, write(d.work, name, "What the agent wrote.\n"))
