@@ -156,6 +156,9 @@ func TestScriptsThatWaitAreJudgedAnew(t *testing.T) {
 		}
 	}
 	u.takenAway(agent)
+	for _, id := range []string{"waits", "sleeps"} { // what turns the refusals is then to do it again
+		d.mustPalyra("skills", "enable", id, "--all")
+	}
 }
 
 // takenAway has a skill taken away while its script runs: whoever does it is answered when nothing of it runs any more.
