@@ -180,6 +180,12 @@ func (r reader) watch(lines []string) {
 	if err == nil || looks.Load() != before || !strings.Contains(string(out), "was not granted to this skill") {
 		r.t.Errorf("a host that was not granted: %v %s", err, out)
 	}
+	all, err := r.person.Approvals(r.t.Context(), client.ApprovalFilter{})
+	if err != nil || !slices.ContainsFunc(all.Approvals, func(a palyra.Approval) bool {
+		return a.Plan.Tool == palyra.ToolFetch && strings.Contains(strings.Join(a.Prompt.Notes, "\n"), "/watch asks for it while it runs")
+	}) {
+		r.t.Errorf("no question about a request says which skill asks: %v", err)
+	}
 	if said := r.unasked("palyra skills shrink watch"); !strings.Contains(said, "everything that was granted was needed") {
 		r.t.Error(said)
 	}
