@@ -63,3 +63,27 @@ func TestScriptOfAFolder(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// Of the repository that its workspace is a work tree of a script changes nothing, not even a mode.
+func TestScriptLeavesTheRepositoryAlone(t *testing.T) {
+	y := newYard(t)
+	y.person("cd main && git worktree add -q ../a")
+	y.mustStart()
+	y.mustRegister("a")
+	branch := filepath.Join(y.top, "main/.git/refs/heads/main")
+	before, err := os.Stat(branch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.mustPalyra("skills", "import", skillFolder(t, "mode", map[string]string{
+		"SKILL.md": "# Mode\n", "x.sh": "chmod 777 " + branch + " && echo WORKED\necho ran\n",
+	}))
+	y.mustPalyra("skills", "enable", "mode", "--all")
+	r := y.script("mode", "x.sh")
+	r.Workspace = filepath.Join(y.top, "a")
+	out, _ := y.allowed(r)
+	after, err := os.Stat(branch)
+	if out.Stdout != "ran\n" || err != nil || after.Mode() != before.Mode() {
+		t.Errorf("%s %s\n%s\n%s\n%v %v", out.ReasonCode, out.Reason, out.Stdout, out.Stderr, after, err)
+	}
+}

@@ -225,6 +225,9 @@ func (k *keeper) makeStage() error {
 // own. What of them is not there and is made all the same is not kept.
 func (k *keeper) fixed() []string {
 	paths, repository := bwrap.ReadOnlyProc(), k.want.room.Repository
+	if k.want.cage != nil && repository.Path != "" { // which no cage names
+		return append(paths, repository.Path)
+	}
 	if k.stage == nil || repository.Path == "" {
 		return paths
 	}
