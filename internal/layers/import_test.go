@@ -264,7 +264,7 @@ func edges() []edge {
 			[]string{"internal/run"},
 			append([]string{
 				".", "internal/store", "internal/gate", "internal/run/tapeline", "internal/run/calllog", "internal/run/background",
-				"internal/run/dailybytes", "internal/run/keptline",
+				"internal/run/dailybytes", "internal/run/keptline", "internal/run/budget",
 			}, small...), true,
 			"runs stand on the gate",
 		},
@@ -272,6 +272,7 @@ func edges() []edge {
 		{[]string{"internal/run/calllog"}, []string{"."}, true, "what followers of a call hear"},
 		{[]string{"internal/run/keptline"}, words, true, "digests in lines"},
 		{[]string{"internal/run/dailybytes"}, []string{"."}, true, "what calls keep on a day"},
+		{[]string{"internal/run/budget"}, []string{"."}, true, "calls of a run are counted"},
 		{[]string{"internal/run/background"}, words, true, "calls that go on, in root words"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
 

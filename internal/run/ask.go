@@ -36,7 +36,7 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool palyra.ToolNa
 	if parent.Proposal.NoWait {
 		return Answer{}, errNotWaiting
 	}
-	id, out, err := c.Child(ctx, parent, tool, args, purpose)
+	id, out, err := c.child(ctx, parent, parent.Proposal.Child(parent, purpose), tool, args)
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -46,12 +46,21 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool palyra.ToolNa
 	return c.holds(ctx, parent.ID, id, out.GrantID)
 }
 
-// Child makes a call for a running one, in the name of whoever proposed that, and waits for its outcome.
-func (c *Calls) Child(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string,
+// Work makes a call that is part of what a running one does, and waits for its outcome. It counts in the budget of the run, as
+// a question does not, and has the scopes of its parent.
+func (c *Calls) Work(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string,
+) (palyra.Outcome, error) {
+	p := parent.Proposal.Child(parent, purpose)
+	p.Scopes, p.CallsUsed = parent.Proposal.Scopes, c.counts.Work(parent)
+	_, out, err := c.child(ctx, parent, p, tool, args)
+	return out, err
+}
+
+// child makes a call for a running one, in the name of whoever proposed that, and waits for its outcome.
+func (c *Calls) child(ctx context.Context, parent *palyra.Call, p palyra.Proposer, tool palyra.ToolName, args json.RawMessage,
 ) (palyra.CallID, palyra.Outcome, error) {
 	f, err := c.startChild(ctx, palyra.Proposal{
-		Proposer: parent.Proposal.Child(parent, purpose), Workspace: parent.Proposal.Workspace, Tool: tool, Arguments: args,
-		NoWait: parent.Proposal.NoWait,
+		Proposer: p, Workspace: parent.Proposal.Workspace, Tool: tool, Arguments: args, NoWait: parent.Proposal.NoWait,
 	})
 	if err != nil {
 		return "", palyra.Outcome{}, err
@@ -205,6 +214,7 @@ func (c *Calls) setUnderway(f *flight, u *underway) {
 // and sessions of the agent that it was.
 func (c *Calls) endChildren(of *palyra.Call) {
 	c.endFlights(of.ID)
+	c.counts.Over(of.ID)
 	if !of.Plan.AgentSocket { // it has no room
 		return
 	}

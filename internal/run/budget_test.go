@@ -62,18 +62,6 @@ func TestBudgetIsOnlyLowered(t *testing.T) {
 	w.ended(run.ID)
 }
 
-// Calls are numbered by their place, not by when they are made: a run that is
-// driven again gives each its old number.
-func TestTallyDoesNotDependOnOrder(t *testing.T) {
-	var a, b tally
-	if a.number(1, 1) != 0 || a.number(1, 2) != 1 || a.number(2, 1) != 2 || a.number(2, 3) != 4 || a.number(5, 1) != 5 {
-		t.Error("in order")
-	}
-	if b.number(1, 2) != 1 || b.number(1, 1) != 0 || b.number(2, 3) != 4 || b.number(2, 1) != 2 || b.number(5, 1) != 5 {
-		t.Error("out of order")
-	}
-}
-
 func TestBudgetOfTime(t *testing.T) {
 	w := newWorldWith(t, calls(`{"hold":true}`, `{}`))
 	run := w.start(w.request("x"))

@@ -10,6 +10,7 @@ import (
 	"palyra"
 	"palyra/internal/gate"
 	"palyra/internal/run/background"
+	"palyra/internal/run/budget"
 	"palyra/internal/run/tapeline"
 	"palyra/internal/ulid"
 )
@@ -57,6 +58,7 @@ type Calls struct {
 	left   map[palyra.ApprovalID]bool                // open approvals of an earlier daemon
 	held   map[string]holding                        // by payer
 	shown  int64                                     // bytes of output that all flights keep
+	counts budget.Book
 }
 
 type flightKey struct {

@@ -48,6 +48,7 @@ func (r *Runs) drive(run palyra.Run, input []byte) {
 		}
 		r.mu.Lock()
 		delete(r.live, run.ID)
+		r.Calls.counts.End(run.ID)
 		r.mu.Unlock()
 		close(l.done)
 	})
@@ -142,8 +143,12 @@ func (r *Runs) accepted(l *Live, a Accepted, started int64) error {
 func (r *Runs) begin(l *Live) error {
 	var run palyra.Run
 	texts := map[int64]said{}
+	var works int64
 	err := r.retry(l.ctx, func() error {
 		return r.DB.Write(l.ctx, "run.progress", func(tx *store.Tx) (err error) {
+			if works, err = worksOf(tx, l.run.ID); err != nil {
+				return err
+			}
 			if run, _, err = loadRun(tx, l.run.ID); err != nil {
 				return err
 			}
@@ -159,7 +164,7 @@ func (r *Runs) begin(l *Live) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.run, l.said = run, texts
+	l.run, l.said, l.count = run, texts, r.Calls.counts.Begin(run.ID, works)
 	return nil
 }
 

@@ -62,6 +62,13 @@ func labelled(tx *store.Tx, session palyra.SessionID, all *[]string) error {
 	})
 }
 
+// worksOf is how many calls a run made by those of its calls that work by others: skills do.
+func worksOf(tx *store.Tx, run palyra.RunID) (n int64, err error) {
+	q := `SELECT count(*) FROM calls c JOIN calls p ON p.id=c.parent WHERE c.run=? AND p.tool LIKE 'skill.%'`
+	err = tx.Get(q, []any{string(run)}, &n)
+	return n, err
+}
+
 // maxLine bounds how many runs within runs are looked at.
 const maxLine = 64
 

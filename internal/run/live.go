@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/run/background"
+	"palyra/internal/run/budget"
 	"palyra/internal/run/calllog"
 	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
@@ -24,10 +25,10 @@ type Live struct {
 	cancel  context.CancelCauseFunc
 	done    chan struct{}
 	listens bool
+	count   *budget.Count
 
-	mu    sync.Mutex // guards the fields below; a leaf lock
-	run   palyra.Run // as it stood when driving began
-	tally tally
+	mu    sync.Mutex     // guards the fields below; a leaf lock
+	run   palyra.Run     // as it stood when driving began
 	said  map[int64]said // what the tape has of each turn's text
 	spent int            // refusals for a spent budget
 }
@@ -37,18 +38,6 @@ type said struct {
 	bytes int // by an earlier drive, and not yet said again by this one
 	now   int // by this drive
 	done  bool
-}
-
-// tally counts calls in the order of turns and indexes, whatever the order in
-// which they are made: the same call always has the same number.
-type tally struct{ turn, before, here int64 }
-
-func (t *tally) number(turn, index int64) int64 {
-	if turn > t.turn {
-		*t = tally{turn: turn, before: t.before + t.here}
-	}
-	t.here = max(t.here, index)
-	return t.before + index - 1
 }
 
 // Run returns the run as it stood when driving began.
@@ -196,7 +185,7 @@ func (l *Live) proposal(turn, index int64, c ToolCall) palyra.Proposal {
 	return palyra.Proposal{
 		Proposer: palyra.Proposer{
 			Principal: l.run.Principal, Owner: l.run.Owner, PeerUID: l.run.PeerUID, Surface: l.run.Surface,
-			Session: l.run.Session, Run: l.run.ID, CallsUsed: l.tally.number(turn, index), CallsMax: l.run.Budget.Calls,
+			Session: l.run.Session, Run: l.run.ID, CallsUsed: l.count.Place(turn, index), CallsMax: l.run.Budget.Calls,
 			Within: l.run.Within, Credential: l.run.Credential,
 		},
 		Key: tapeline.CallKey(l.run.ID, turn, index), Workspace: c.Workspace, Tool: c.Tool, Arguments: c.Arguments, NoWait: l.run.NoWait,

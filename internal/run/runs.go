@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/gate"
+	"palyra/internal/run/budget"
 	"palyra/internal/store"
 	"palyra/internal/ulid"
 )
@@ -136,7 +137,7 @@ func (r *Runs) Start(ctx context.Context, q StartRequest) (palyra.Run, error) {
 		ID: palyra.RunID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID,
 		Surface:   q.Surface,
 		Workspace: q.Workspace, Provider: q.Provider, Title: palyra.Clip(q.Title, maxTitle), Input: palyra.SumBytes(q.Input), NoWait: q.NoWait,
-		State: palyra.RunPending, Budget: lower(q.Budget, r.Limits), CreatedAt: now, Within: q.Within, Credential: q.Credential,
+		State: palyra.RunPending, Budget: budget.Lower(q.Budget, r.Limits), CreatedAt: now, Within: q.Within, Credential: q.Credential,
 	}
 	fresh := true
 	err = r.DB.Write(ctx, "run.started", func(tx *store.Tx) error {
@@ -177,20 +178,6 @@ func (q StartRequest) check() error {
 			WithRemedy("send less, or start several runs")
 	}
 	return nil
-}
-
-// lower returns what a run gets: what it asked for, at most the configured.
-func lower(ask, most palyra.Budget) palyra.Budget {
-	pick := func(a, m int64) int64 {
-		if a == 0 {
-			return m
-		}
-		return min(a, m)
-	}
-	return palyra.Budget{
-		Calls: pick(ask.Calls, most.Calls), WallMS: pick(ask.WallMS, most.WallMS),
-		OutputBytes: pick(ask.OutputBytes, most.OutputBytes), Parallel: pick(ask.Parallel, most.Parallel),
-	}
 }
 
 // Get returns a run as it stands.
