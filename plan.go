@@ -87,8 +87,9 @@ const NoProfile = "none"
 
 // StdinLive is the stdin of a plan whose input is fed while it runs, and so is not bound.
 const (
-	StdinLive  = "live"
-	StagedWork = "staged:" // begins the name of an input that is what waits on the stage of the agent named after it
+	StdinLive    = "live"
+	PurposeSkill = "the skill " // begins the Purpose of what a skill has done for it
+	StagedWork   = "staged:"    // begins the name of an input that is what waits on the stage of the agent named after it
 )
 
 // Executable is a program and the digest it had when the plan was made. Sealed says that the call itself could write

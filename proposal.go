@@ -35,7 +35,7 @@ type Proposer struct {
 	CallsMax  int64     `json:"calls_max,omitempty"` // of the run; 0: the configured one. May only lower it
 	Labels    []string  `json:"labels,omitempty"`    // the session's labels so far
 	Parent    CallID    `json:"parent,omitempty"`    // the running call that this one came out of; it ends with it
-	Purpose   string    `json:"purpose,omitempty"`   // what the parent is, for people
+	Purpose   string    `json:"purpose,omitempty"`   // what the parent is, for people; see PurposeSkill
 	Within    []string  `json:"within,omitempty"`    // the only workspaces that the credential reaches; empty: all
 
 	// What decides who reaches the call; see Reach.
@@ -48,8 +48,7 @@ type Proposer struct {
 	Inside bool `json:"-"`
 }
 
-// Child is the proposer of what comes out of a running call: the same one, one call further in. Labels are those of
-// the session when the child is judged, and a question needs no scopes.
+// Child is the proposer of what comes out of a running call, one call further in. A question needs neither labels nor scopes.
 func (p Proposer) Child(parent *Call, purpose string) Proposer {
 	p.Labels, p.Scopes = nil, nil
 	p.Line = append(slices.Clone(p.Line), parent.ID)

@@ -35,7 +35,7 @@ func (d *Desk) promptOf(c *palyra.Call) palyra.Prompt {
 	if p.Summary == "" {
 		p.Summary = palyra.Clip(show.Controls(c.Plan.String()), maxSummary)
 	}
-	if of := c.Proposal.Purpose; c.Proposal.Parent != "" && strings.HasPrefix(of, "the skill ") {
+	if of := c.Proposal.Purpose; c.Proposal.Parent != "" && strings.HasPrefix(of, palyra.PurposeSkill) {
 		p.Notes = append(p.Notes, palyra.Clip(show.Controls(of), maxTitle)+" asks for it while it runs, in call "+string(c.Proposal.Parent))
 	}
 	if w := c.Plan.Workspace; w.Path != "" && !w.Known {

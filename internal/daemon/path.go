@@ -137,7 +137,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 // skillHost does what a skill asks for in a call: by calls that come out of it, each through the gate.
 func (p *path) skillHost(c *palyra.Call, skill string) wasm.Host {
 	return p.tierA.Host(skill, func(ctx context.Context, tool palyra.ToolName, args json.RawMessage) (palyra.Outcome, error) {
-		return p.calls.Work(ctx, c, tool, args, "the skill "+skill)
+		return p.calls.Work(ctx, c, tool, args, palyra.PurposeSkill+skill)
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/wasm/wasmtest"
 )
 
 // binaries are built once for the package, with the fault points in.
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code := m.Run()
+	wasmtest.Clean()
 	if binaries.dir != "" {
 		_ = os.RemoveAll(binaries.dir)
 	}

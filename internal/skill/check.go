@@ -181,14 +181,14 @@ func checkCapabilities(c Capabilities, folder bool) (Capabilities, error) {
 	return c.Tidy(), nil
 }
 
-// mayCall reports whether skills may call a tool: of Palyra's own those for files and pages, and those of servers behind the
-// gate. Not what the daemon itself asks people by (hosts, signatures, pushes, devices), no programs, which have doors of their
-// own, and no other skill.
+// mayCall reports whether skills may call a tool: of Palyra's own those for files, and those of servers behind the gate. Not
+// what the daemon itself asks people by (hosts, signatures, pushes, devices), no programs, which have doors of their own, no
+// requests, which are held to hosts and secrets, and no other skill.
 func mayCall(tool string) bool {
 	if !strings.HasPrefix(tool, "palyra.") {
 		return !strings.HasPrefix(tool, "skill.")
 	}
-	return strings.HasPrefix(tool, "palyra.fs.") || tool == string(palyra.ToolFetch) || tool == string(palyra.ToolEcho)
+	return strings.HasPrefix(tool, "palyra.fs.") || tool == string(palyra.ToolEcho)
 }
 
 func validValue(kind, v string) bool {

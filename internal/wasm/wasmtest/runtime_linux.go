@@ -28,37 +28,45 @@ import (
 const builtVar = "PALYRA_TEST_WASM"
 
 var built struct {
-	sync.Once
+	place  sync.Once
 	dir    string
 	mine   bool
+	wat    func() error
+	whole  sync.Once
 	digest string
 	err    error
 }
 
-// programs builds palyra-wasm and the compiler of texts, once for the process and those that it starts.
+// directory is where programs are built, once for the process and those that it starts.
+func directory() (dir string, err error) {
+	built.place.Do(func() {
+		built.wat = sync.OnceValue(func() error { return static(built.dir, "palyra/internal/wasm/wasmtest/wat") })
+		if built.dir = os.Getenv(builtVar); built.dir != "" {
+			built.wat = func() error { return nil } // it is there
+			return
+		}
+		built.mine = true
+		if built.dir, built.err = os.MkdirTemp("", "palyra-wasm-"); built.err == nil {
+			built.err = errors.Join(os.Chmod(built.dir, 0o755), os.Setenv(builtVar, built.dir))
+		}
+	})
+	return built.dir, built.err
+}
+
+// programs builds palyra-wasm and the compiler of texts.
 func programs() (dir string, err error) {
-	built.Do(func() {
-		if built.dir = os.Getenv(builtVar); built.dir == "" {
-			built.mine = true
-			built.err = build()
+	if dir, err = directory(); err != nil {
+		return "", err
+	}
+	built.whole.Do(func() {
+		if built.mine {
+			built.err = errors.Join(static(built.dir, "palyra/cmd/palyra-wasm"), built.wat())
 		}
 		b, err := os.ReadFile(filepath.Join(built.dir, "palyra-wasm"))
 		sum := sha256.Sum256(b)
 		built.digest, built.err = hex.EncodeToString(sum[:]), errors.Join(built.err, err)
 	})
 	return built.dir, built.err
-}
-
-func build() (err error) {
-	if built.dir, err = os.MkdirTemp("", "palyra-wasm-"); err != nil {
-		return err
-	}
-	for _, p := range []string{"palyra/cmd/palyra-wasm", "palyra/internal/wasm/wasmtest/wat"} {
-		if err := static(built.dir, p); err != nil {
-			return err
-		}
-	}
-	return errors.Join(os.Chmod(built.dir, 0o755), os.Setenv(builtVar, built.dir))
 }
 
 // static builds a program with C in it.
@@ -92,7 +100,7 @@ func Escaping(t testing.TB) (path, digest string) {
 // Guest is a module in Go that does what its input says (testdata/guest).
 func Guest(t testing.TB) wasm.Module {
 	t.Helper()
-	dir, err := programs()
+	dir, err := directory()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +225,8 @@ func Wat(t testing.TB, text string) wasm.Module {
 	if m, ok := texts.Load(text); ok {
 		return m.(wasm.Module)
 	}
-	dir, err := programs()
-	if err != nil {
+	dir, err := directory()
+	if err = errors.Join(err, built.wat()); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(dir, "wat"))

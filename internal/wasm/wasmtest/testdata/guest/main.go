@@ -5,10 +5,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"time"
 	"unsafe"
 )
@@ -153,12 +155,37 @@ func (s step) ambient() string {
 		return fmt.Sprint(time.Since(began) >= time.Duration(s.N)*time.Millisecond)
 	case "stderr":
 		fmt.Fprintln(os.Stderr, s.A)
+	case "find":
+		return fmt.Sprint(s.find())
+	case "storm":
+		for i := range s.N {
+			b := step{Do: "tool_call", Kind: "tool", Name: s.Name, A: s.A}.run()
+			if b.Code < 0 {
+				return fmt.Sprint(i, " ", b.Text)
+			}
+			<-time.After(time.Millisecond)
+		}
 	case "exit":
 		os.Exit(int(s.N))
 	case "panic":
 		panic(s.A)
 	}
 	return ""
+}
+
+// find counts where A and B stand behind each other in the memory of the module.
+func (s step) find() (n int) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	const first = 4096
+	all := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), first)), int(m.Sys)-first)
+	a, b := []byte(s.A), []byte(s.B)
+	for at := range len(all) - len(a) - len(b) {
+		if bytes.Equal(all[at:at+len(a)], a) && bytes.Equal(all[at+len(a):at+len(a)+len(b)], b) {
+			n++
+		}
+	}
+	return n
 }
 
 func main() {
