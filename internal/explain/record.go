@@ -10,8 +10,6 @@ import (
 	"palyra"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
-	"palyra/internal/skill"
-	"palyra/internal/wasm"
 )
 
 // Recorded explains a call on record: what refused it, in the words of that refusal, and what would turn it today.
@@ -37,8 +35,8 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if e.Layer != "" {
 		e.Flips = p.recordChanges(ctx, c, &e, now)
 	}
-	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, advise(e.ReasonCode), describeHostCalls(ran), judgement(e.Reason, now),
-		describeChanges(c), describeQuarantine(c), describeEnd(c), sinceThen(c, now, judged))
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, describeHostCalls(ran), judgement(e.Reason, now), describeChanges(c), describeQuarantine(c),
+		describeEnd(c), sinceThen(c, now, judged))
 	return e, nil
 }
 
@@ -221,6 +219,9 @@ func sinceThen(c *palyra.Call, now policy.Explanation, judged bool) []string {
 func (p *Explainer) recordChanges(ctx context.Context, c *palyra.Call, e *wire.Explanation, now policy.Explanation) []wire.Flip {
 	again := *c
 	again.Proposal.CallsUsed, again.Proposal.CallsMax = 0, 0
+	if f, ok := ofSkill(e, now.Verdict); ok {
+		return []wire.Flip{f}
+	}
 	switch e.Layer {
 	case palyra.LayerPolicy:
 		if now.Verdict == palyra.Allow {
@@ -235,9 +236,6 @@ func (p *Explainer) recordChanges(ctx context.Context, c *palyra.Call, e *wire.E
 			return append(p.noteDenyHold(c, e.ReasonCode, p.flips(ctx, c, now)), p.settings(ctx, &again, e.ReasonCode, "")...)
 		}
 	case palyra.LayerLimit:
-		if advice[e.ReasonCode] != "" { // a limit of the skill's manifest
-			return nil
-		}
 		return p.raiseEndingLimit(ctx, &again, e.ReasonCode)
 	case palyra.LayerCatalog, palyra.LayerPlan, palyra.LayerTier, palyra.LayerEgress:
 		return p.runChanges(ctx, c, &again, e)
@@ -276,7 +274,6 @@ func endsWithCall(r palyra.Reason) bool {
 	case palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonGrantSpent, palyra.ReasonSessionClosed,
 		palyra.ReasonApprovalExpired,
 		palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled, palyra.ReasonQuarantined, palyra.ReasonPosture,
-		wasm.ReasonWorkerDied, wasm.ReasonWorkerLied, wasm.ReasonStalled, skill.ReasonTaken,
 		palyra.ReasonInputChanged, palyra.ReasonEffectsConflict, palyra.ReasonEffectsLost, palyra.ReasonEffectsDropped:
 		return true
 	}

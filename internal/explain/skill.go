@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/rpc/wire"
 	"palyra/internal/skill"
 	"palyra/internal/wasm"
 )
@@ -70,12 +71,17 @@ var advice = map[palyra.Reason]string{
 	skill.ReasonNoRuns:    "have it do its work a few times first",
 }
 
-// advise is what to do about a reason of skills, in a line; none for other reasons.
-func advise(reason palyra.Reason) []string {
-	if text := advice[reason]; text != "" {
-		return []string{string(reason) + ": " + text}
+// ofSkill is the change for a call that ended for a reason of skills. Nothing of it can be tried without running the module.
+func ofSkill(e *wire.Explanation, now palyra.Effect) (wire.Flip, bool) {
+	text, ok := advice[e.ReasonCode]
+	f := wire.Flip{Kind: flipAccess, Text: text, Becomes: now}
+	if e.Layer == palyra.LayerLimit {
+		f.Kind = flipLimit
 	}
-	return nil
+	if now == palyra.Deny {
+		f.Becomes = palyra.Ask
+	}
+	return untried(f, openRun), ok
 }
 
 // maxToldRefusals is how many refused host calls are told.
@@ -100,7 +106,9 @@ func describeHostCalls(ran *palyra.Runtime) (out []string) {
 		out = append(out, fmt.Sprintf("and %d more; its attestation has them all", more))
 	}
 	for _, r := range reasons {
-		out = append(out, advise(r)...)
+		if text := advice[r]; text != "" { // of other reasons the calls of their own tell
+			out = append(out, string(r)+": "+text)
+		}
 	}
 	return out
 }

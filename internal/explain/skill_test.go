@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/rpc/wire"
 )
 
 // reasonsIn are the values of the reasons that a file declares.
@@ -45,8 +46,11 @@ func TestEveryReasonOfSkillsHasAdvice(t *testing.T) {
 		}
 		for _, r := range all {
 			known[r] = true
-			if lines := advise(r); len(lines) != 1 || !strings.HasPrefix(lines[0], string(r)+": ") {
-				t.Errorf("%s: %q", r, lines)
+			for _, layer := range []palyra.Layer{palyra.LayerTier, palyra.LayerLimit, palyra.LayerPlan} {
+				f, ok := ofSkill(&wire.Explanation{Layer: layer, ReasonCode: r}, palyra.Deny)
+				if !ok || f.Becomes == palyra.Deny || f.Verified || !strings.Contains(f.Text, "; not tried: ") || strings.HasPrefix(f.Text, ";") {
+					t.Errorf("%s: %+v", r, f)
+				}
 			}
 		}
 	}
@@ -55,8 +59,8 @@ func TestEveryReasonOfSkillsHasAdvice(t *testing.T) {
 			t.Errorf("advice on %s, which nobody says", r)
 		}
 	}
-	if advise(palyra.ReasonInternal) != nil {
-		t.Error("advice on what is no skill's")
+	if f, ok := ofSkill(&wire.Explanation{ReasonCode: palyra.ReasonInternal}, palyra.Allow); ok {
+		t.Errorf("advice on what is no skill's: %+v", f)
 	}
 }
 
