@@ -20,7 +20,9 @@ import (
 )
 
 // publisherKey is a publisher of tests.
-func publisherKey(n byte) ed25519.PrivateKey { return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, 32)) }
+func publisherKey(n byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, 32))
+}
 
 // signed packs a skill and signs it; more is what of its manifest follows the description.
 func signed(t testing.TB, n byte, id, more string, modules map[string]wasm.Module) []byte {
@@ -50,7 +52,8 @@ func signed(t testing.TB, n byte, id, more string, modules map[string]wasm.Modul
 
 // tool is a tool of a manifest.
 func tool(name, module, more string) string {
-	return fmt.Sprintf("[[tools]]\nname = %q\ndescription = \"x\"\nmodule = %q\ninput_schema = '{\"type\":\"object\"}'\n%s\n", name, module, more)
+	const schema = "input_schema = '{\"type\":\"object\"}'"
+	return fmt.Sprintf("[[tools]]\nname = %q\ndescription = \"x\"\nmodule = %q\n%s\n%s\n", name, module, schema, more)
 }
 
 // trusts trusts a publisher of tests.
@@ -200,7 +203,8 @@ tools = ["palyra.echo", "palyra.fs.write", "palyra.fs.read"]
 	}
 	u.trusts(1)
 	u.trusts(2)
-	u.installs("probe", signed(t, 1, "probe", asks("notes/"), guest), "--grant", "hosts:"+s.at, "--grant", "hosts:"+elsewhere, "--grant", "secrets:api",
+	u.installs("probe", signed(t, 1, "probe", asks("notes/"), guest), "--grant", "hosts:"+s.at, "--grant", "hosts:"+elsewhere,
+		"--grant", "secrets:api",
 		"--grant", "storage:notes/", "--grant", "tools:palyra.echo", "--grant", "tools:palyra.fs.write")
 	u.installs("second", signed(t, 1, "second", asks("notes/"), guest))
 	u.installs("third", signed(t, 2, "third", asks("notes/"), guest))
@@ -222,14 +226,16 @@ func (u user) web(s *service, elsewhere string) {
 		fetching(s.at, "https://"+s.at+"/other", map[string]string{"X-Key": "{{other}}"}),
 	)
 	seen := s.last()
-	if len(all) != 5 || len(seen) != 3 || !strings.Contains(seen[0], "/with Bearer "+lentValue) || strings.Contains(seen[1]+seen[2], lentValue) {
+	if len(all) != 5 || len(seen) != 3 || !strings.Contains(seen[0], "/with Bearer "+lentValue) ||
+		strings.Contains(seen[1]+seen[2], lentValue) {
 		t.Fatalf("%+v\nthe server saw %q\n%s", all, seen, o.Reason)
 	}
 	var answer struct {
 		Status int
 		Body   []byte
 	}
-	if err := json.Unmarshal([]byte(all[1].Text), &answer); err != nil || answer.Status != 200 || !strings.Contains(string(answer.Body), "got ") ||
+	if err := json.Unmarshal([]byte(all[1].Text), &answer); err != nil || answer.Status != 200 ||
+		!strings.Contains(string(answer.Body), "got ") ||
 		strings.Contains(string(answer.Body), lentValue) {
 		t.Errorf("%v %s", err, all[1].Text)
 	}
@@ -251,10 +257,16 @@ func (u user) web(s *service, elsewhere string) {
 		"a secret that is not in the manifest": {
 			[]string{step("secret_use", "kind", "secret", "name", "other")}, "",
 		},
-		"another host by a granted one":       {[]string{fetching(s.at, "https://evil.example/", nil)}, wasm.ReasonNotGranted},
-		"a host that policy denies":           {[]string{fetching(elsewhere, "https://"+elsewhere+"/", nil)}, palyra.ReasonPolicyDenied},
-		"without TLS":                         {[]string{step("secret_use", "kind", "secret", "name", "api"), fetching(s.at, "http://"+s.at+"/", nil)}, palyra.ReasonMalformedInput},
-		"a header that only bindings may set": {[]string{fetching(s.at, "https://"+s.at+"/", map[string]string{"Authorization": "Bearer x"})}, palyra.ReasonMalformedInput},
+		"another host by a granted one": {[]string{fetching(s.at, "https://evil.example/", nil)}, wasm.ReasonNotGranted},
+		"a host that policy denies":     {[]string{fetching(elsewhere, "https://"+elsewhere+"/", nil)}, palyra.ReasonPolicyDenied},
+		"without TLS": {
+			[]string{step("secret_use", "kind", "secret", "name", "api"), fetching(s.at, "http://"+s.at+"/", nil)},
+			palyra.ReasonMalformedInput,
+		},
+		"a header that only bindings may set": {
+			[]string{fetching(s.at, "https://"+s.at+"/", map[string]string{"Authorization": "Bearer x"})},
+			palyra.ReasonMalformedInput,
+		},
 	} {
 		o, all := u.steps("probe", c.steps...)
 		if seen := s.last(); len(seen) != 0 {
@@ -297,7 +309,9 @@ func (u user) onRecord(what string, o palyra.Outcome, reason palyra.Reason) {
 func (u user) storage() {
 	t := u.t
 	t.Helper()
-	at := func(do string, more ...any) string { return step(do, append([]any{"kind", "storage", "name", "notes/"}, more...)...) }
+	at := func(do string, more ...any) string {
+		return step(do, append([]any{"kind", "storage", "name", "notes/"}, more...)...)
+	}
 	_, all := u.steps("probe", at("kv_put", "a", "k/1", "b", "one"), at("kv_put", "a", "k/2", "b", "two"), at("kv_list", "a", "k/", "n", 10),
 		at("kv_get", "a", "k/1"), at("kv_delete", "a", "k/2"), at("kv_get", "a", "k/2"), at("kv_get", "a", "../k/1"))
 	if len(all) != 7 || all[2].Text != `["k/1","k/2"]` || all[3].Text != "one" || all[5].Code != -2 || all[6].Code != -2 {
@@ -380,9 +394,11 @@ func (u user) otherTools() {
 func (u user) handles() {
 	t := u.t
 	t.Helper()
-	o, all := u.steps("probe", step("clock", "kind", "clock"), step("random", "kind", "random", "n", 16), step("log", "kind", "log", "a", "a line", "n", 1),
+	o, all := u.steps("probe", step("clock", "kind", "clock"), step("random", "kind", "random", "n", 16),
+		step("log", "kind", "log", "a", "a line", "n", 1),
 		step("handle", "kind", "storage", "name", "notes/"))
-	if len(all) != 4 || all[0].Code < 1e18 || len(all[1].Text) != 32 || all[1].Text == strings.Repeat("0", 32) || !strings.Contains(o.Stderr, "info: a line") {
+	if len(all) != 4 || all[0].Code < 1e18 || len(all[1].Text) != 32 || all[1].Text == strings.Repeat("0", 32) ||
+		!strings.Contains(o.Stderr, "info: a line") {
 		t.Fatalf("%+v %s", all, o.Stderr)
 	}
 	for what, h := range map[string]int64{"guessed": 12345, "of an earlier call": all[3].Handle, "of nothing": -1} {
@@ -404,4 +420,3 @@ func (u user) labelsOf(o palyra.Outcome) []string {
 	u.palyra(&s, "sessions", "show", string(o.SessionID))
 	return s.Labels
 }
-

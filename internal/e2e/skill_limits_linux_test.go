@@ -36,18 +36,18 @@ const (
 	one = `(return (i64.const 1))`
 )
 
-// hostile are modules that take what they can, with the limit that ends each.
-func hostile(t testing.TB) (modules map[string]wasm.Module, ends map[string]palyra.Reason) {
+// takers are modules that take what they can, with the limit that ends each.
+func takers(t testing.TB) (modules map[string]wasm.Module, ends map[string]palyra.Reason) {
 	return map[string]wasm.Module{
-			"loop.wasm": lean(t, endless, ""),
-			"grow.wasm": lean(t, `(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable`, ""),
-			"table.wasm": lean(t, "", "(table 10000001 funcref)"), "deep.wasm": lean(t, "call $r", "(func $r (call $r) (call $r))"),
-			"start.wasm": lean(t, "", "(start $s) (func $s "+endless+")"), "storm.wasm": lean(t, storm, logImport),
-			"good.wasm": lean(t, one, `(data (i32.const 0) "7")`),
-		}, map[string]palyra.Reason{
-			"loop": wasm.ReasonFuel, "grow": wasm.ReasonMemory, "table": wasm.ReasonTable, "deep": wasm.ReasonStack,
-			"start": wasm.ReasonFuel, "storm": wasm.ReasonHostCalls, "good": "",
-		}
+		"loop.wasm":  lean(t, endless, ""),
+		"grow.wasm":  lean(t, `(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable`, ""),
+		"table.wasm": lean(t, "", "(table 10000001 funcref)"), "deep.wasm": lean(t, "call $r", "(func $r (call $r) (call $r))"),
+		"start.wasm": lean(t, "", "(start $s) (func $s "+endless+")"), "storm.wasm": lean(t, storm, logImport),
+		"good.wasm": lean(t, one, `(data (i32.const 0) "7")`),
+	}, map[string]palyra.Reason{
+		"loop": wasm.ReasonFuel, "grow": wasm.ReasonMemory, "table": wasm.ReasonTable, "deep": wasm.ReasonStack,
+		"start": wasm.ReasonFuel, "storm": wasm.ReasonHostCalls, "good": "",
+	}
 }
 
 // workers are the processes of the runtime below the daemon.
@@ -95,16 +95,6 @@ func (d *daemon) busiest() (busiest int) {
 	return busiest
 }
 
-// resident is the daemon's memory.
-func (d *daemon) resident() int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.cmd.Process.Pid))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	n, _ := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
-	return n * int64(os.Getpagesize())
-}
-
 // module calls a tool of a skill.
 func (d *daemon) module(tool string) client.CallRequest {
 	return client.CallRequest{
@@ -121,7 +111,7 @@ func TestBadModulesHarmNobody(t *testing.T) {
 	u := d.rooted()
 	u.permits(permitSkills)
 	u.trusts(1)
-	modules, ends := hostile(t)
+	modules, ends := takers(t)
 	var tools string
 	for name := range ends {
 		tools += tool(name, name+".wasm", `export = "run"`)
@@ -156,7 +146,10 @@ func TestBadModulesHarmNobody(t *testing.T) {
 	for how, c := range map[string]struct {
 		signal syscall.Signal
 		want   palyra.Reason
-	}{"left alone": {0, wasm.ReasonDeadline}, "killed": {syscall.SIGKILL, wasm.ReasonWorkerDied}, "stalled": {syscall.SIGSTOP, wasm.ReasonStalled}} {
+	}{
+		"left alone": {0, palyra.ReasonTimedOut}, "killed": {syscall.SIGKILL, wasm.ReasonWorkerDied},
+		"stalled": {syscall.SIGSTOP, wasm.ReasonStalled},
+	} {
 		idle := d.workers()
 		done := make(chan palyra.Outcome, 1)
 		go func() {
@@ -204,7 +197,6 @@ func TestModulesAreCheckedAtInstall(t *testing.T) {
 		want   palyra.Reason
 	}{
 		"malformed":          {wasmtest.Module(binary[:len(binary)/2]), `export = "run"`, wasm.ReasonBadModule},
-		"no module":          {wasmtest.Module([]byte("hello")), "", wasm.ReasonBadModule},
 		"no such function":   {good, `export = "walk"`, wasm.ReasonExport},
 		"not a command":      {good, "", wasm.ReasonExport},
 		"a foreign import":   {lean(t, one, `(import "env" "system" (func (param i32)))`), `export = "run"`, wasm.ReasonImport},

@@ -35,8 +35,8 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if e.Layer != "" {
 		e.Flips = p.recordChanges(ctx, c, &e, now)
 	}
-	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, describeHostCalls(ran), judgement(e.Reason, now), describeChanges(c), describeQuarantine(c),
-		describeEnd(c), sinceThen(c, now, judged))
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, describeHostCalls(ran), judgement(e.Reason, now), describeChanges(c),
+		describeQuarantine(c), describeEnd(c), sinceThen(c, now, judged))
 	return e, nil
 }
 

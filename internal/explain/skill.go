@@ -73,7 +73,11 @@ var advice = map[palyra.Reason]string{
 
 // ofSkill is the change for a call that ended for a reason of skills. Nothing of it can be tried without running the module.
 func ofSkill(e *wire.Explanation, now palyra.Effect) (wire.Flip, bool) {
-	text, ok := advice[e.ReasonCode]
+	reason := e.ReasonCode
+	if reason == palyra.ReasonTimedOut && e.Plan.Source == palyra.SourceSkill {
+		reason = wasm.ReasonDeadline
+	}
+	text, ok := advice[reason]
 	f := wire.Flip{Kind: flipAccess, Text: text, Becomes: now}
 	if e.Layer == palyra.LayerLimit {
 		f.Kind = flipLimit

@@ -59,6 +59,14 @@ func TestEveryReasonOfSkillsHasAdvice(t *testing.T) {
 			t.Errorf("advice on %s, which nobody says", r)
 		}
 	}
+	late := &wire.Explanation{ReasonCode: palyra.ReasonTimedOut}
+	if _, ok := ofSkill(late, palyra.Allow); ok {
+		t.Error("a call that is no skill's is told of its manifest")
+	}
+	late.Plan.Source = palyra.SourceSkill
+	if f, ok := ofSkill(late, palyra.Allow); !ok || !strings.Contains(f.Text, "timeout_ms") {
+		t.Errorf("%+v", f)
+	}
 	if f, ok := ofSkill(&wire.Explanation{ReasonCode: palyra.ReasonInternal}, palyra.Allow); ok {
 		t.Errorf("advice on what is no skill's: %+v", f)
 	}

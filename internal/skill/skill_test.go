@@ -60,7 +60,7 @@ func TestCapabilities(t *testing.T) {
 // What the daemon asks people by is nothing for skills, nor are programs and other skills.
 func TestMayCall(t *testing.T) {
 	for tool, want := range map[string]bool{
-		"palyra.fs.read": true, "palyra.http.fetch": true, "mcp.files.read": true,
+		"palyra.fs.read": true, "palyra.http.fetch": false, "mcp.files.read": true,
 		string(palyra.ToolAllowHost): false, string(palyra.ToolSign): false, string(palyra.ToolGitRemote): false,
 		string(palyra.ToolPairDevice): false, "palyra.process.run": false, "palyra.process.start": false, "skill.other.do": false,
 	} {

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"strings"
+	"time"
 
 	"palyra"
 	"palyra/internal/show"
@@ -61,7 +62,7 @@ func (r *Registry) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) err
 		"wall": palyra.HoldContext, "memory": palyra.HoldCap, "fuel": palyra.HoldCounted, "output": palyra.HoldCap,
 	}}
 	if s.Limits.TimeoutMS > 0 {
-		p.Limits.WallMS = min(p.Limits.WallMS, s.Limits.TimeoutMS)
+		p.Limits.WallMS = min(p.Limits.WallMS, s.Limits.TimeoutMS+aroundMS)
 	}
 	p.Limits.MemoryBytes = memoryOf(s)
 	p.Detail.Summary = show.Middle(s.ID+": "+spec.Name+" "+string(p.Arguments), 240)
@@ -82,6 +83,18 @@ func specOf(s skill.Skill, name palyra.ToolName) skill.ToolSpec {
 		}
 	}
 	return skill.ToolSpec{}
+}
+
+// aroundMS is the time of a call around its module, for a worker to be started and to say that the module's time is over.
+const aroundMS = 3000
+
+// deadlineOf is how long a module may run in a call: what the manifest says, and less than the call has.
+func deadlineOf(s skill.Skill, p palyra.Plan) time.Duration {
+	ms := p.Limits.WallMS - min(aroundMS, p.Limits.WallMS/4)
+	if s.Limits.TimeoutMS > 0 {
+		ms = min(ms, s.Limits.TimeoutMS)
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 const defaultMemoryMiB = 64

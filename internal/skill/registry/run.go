@@ -137,7 +137,7 @@ func (r *Registry) invocation(ctx context.Context, s skill.Skill, c *palyra.Call
 			return p.Files[spec.Module], nil
 		}},
 		Limits: wasm.Limits{
-			Fuel: uint64(s.Limits.Fuel), Memory: memoryOf(s), Deadline: time.Duration(plan.Limits.WallMS) * time.Millisecond,
+			Fuel: uint64(s.Limits.Fuel), Memory: memoryOf(s), Deadline: deadlineOf(s, plan),
 			Output: plan.Limits.OutputBytes,
 		},
 		Grants: wasm.Grants{Storage: s.Granted.Storage, Tools: s.Granted.Tools, Clock: true, Random: true, Log: true},
