@@ -125,8 +125,8 @@ func (u user) steps(id string, steps ...string) (palyra.Outcome, []didStep) {
 	return o, all
 }
 
-// step is a step of the guest, of pairs of members and values.
-func step(do string, pairs ...any) string {
+// doStep is a step of the guest, of pairs of members and values.
+func doStep(do string, pairs ...any) string {
 	m := map[string]any{"do": do}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		m[pairs[i].(string)] = pairs[i+1]
@@ -137,7 +137,7 @@ func step(do string, pairs ...any) string {
 
 func fetching(host, url string, headers map[string]string) string {
 	b, _ := json.Marshal(map[string]any{"method": "GET", "url": url, "headers": headers})
-	return step("http_request", "kind", "http", "name", host, "a", string(b))
+	return doStep("http_request", "kind", "http", "name", host, "a", string(b))
 }
 
 // permits puts policies into force beside those that ask, without those that ask because of what the session did.
@@ -219,9 +219,9 @@ func (u user) web(s *service, elsewhere string) {
 	t := u.t
 	t.Helper()
 	o, all := u.steps("probe",
-		step("secret_use", "kind", "secret", "name", "api"),
+		doStep("secret_use", "kind", "secret", "name", "api"),
 		fetching(s.at, "https://"+s.at+"/with", map[string]string{"Authorization": "Bearer {{api}}"}),
-		step("find", "a", lentValue[:9], "b", lentValue[9:]),
+		doStep("find", "a", lentValue[:9], "b", lentValue[9:]),
 		fetching(s.at, "https://"+s.at+"/without", map[string]string{"X-Key": "{{api}}"}),
 		fetching(s.at, "https://"+s.at+"/other", map[string]string{"X-Key": "{{other}}"}),
 	)
@@ -255,12 +255,12 @@ func (u user) web(s *service, elsewhere string) {
 		"a host that is not in the manifest": {[]string{fetching("evil.example:443", "https://evil.example/", nil)}, ""},
 		"a host that was not granted":        {[]string{fetching(s.elsewhere, "https://"+s.elsewhere+"/", nil)}, ""},
 		"a secret that is not in the manifest": {
-			[]string{step("secret_use", "kind", "secret", "name", "other")}, "",
+			[]string{doStep("secret_use", "kind", "secret", "name", "other")}, "",
 		},
 		"another host by a granted one": {[]string{fetching(s.at, "https://evil.example/", nil)}, wasm.ReasonNotGranted},
 		"a host that policy denies":     {[]string{fetching(elsewhere, "https://"+elsewhere+"/", nil)}, palyra.ReasonPolicyDenied},
 		"without TLS": {
-			[]string{step("secret_use", "kind", "secret", "name", "api"), fetching(s.at, "http://"+s.at+"/", nil)},
+			[]string{doStep("secret_use", "kind", "secret", "name", "api"), fetching(s.at, "http://"+s.at+"/", nil)},
 			palyra.ReasonMalformedInput,
 		},
 		"a header that only bindings may set": {
@@ -310,7 +310,7 @@ func (u user) storage() {
 	t := u.t
 	t.Helper()
 	at := func(do string, more ...any) string {
-		return step(do, append([]any{"kind", "storage", "name", "notes/"}, more...)...)
+		return doStep(do, append([]any{"kind", "storage", "name", "notes/"}, more...)...)
 	}
 	_, all := u.steps("probe", at("kv_put", "a", "k/1", "b", "one"), at("kv_put", "a", "k/2", "b", "two"), at("kv_list", "a", "k/", "n", 10),
 		at("kv_get", "a", "k/1"), at("kv_delete", "a", "k/2"), at("kv_get", "a", "k/2"), at("kv_get", "a", "../k/1"))
@@ -323,7 +323,7 @@ func (u user) storage() {
 		}
 	}
 	for _, prefix := range []string{"other/", "", "notes/k/", "p1/probe/notes/"} {
-		o, _ := u.steps("probe", step("kv_get", "kind", "storage", "name", prefix, "a", "k/1"))
+		o, _ := u.steps("probe", doStep("kv_get", "kind", "storage", "name", prefix, "a", "k/1"))
 		if o.ReasonCode != wasm.ReasonHandle {
 			t.Errorf("the prefix %q: %s", prefix, o.ReasonCode)
 		}
@@ -349,7 +349,7 @@ func (u user) otherTools() {
 	t.Helper()
 	call := func(name string, args map[string]any) string {
 		b, _ := json.Marshal(args)
-		return step("tool_call", "kind", "tool", "name", name, "a", string(b))
+		return doStep("tool_call", "kind", "tool", "name", name, "a", string(b))
 	}
 	write := call("palyra.fs.write", map[string]any{"path": "by-a-skill.txt", "content": "hello"})
 	cmd := u.as("palyra", "tools", "call", "skill.probe.steps", "--json", "--workspace", u.work, "--input",
@@ -382,7 +382,7 @@ func (u user) otherTools() {
 			t.Errorf("%s: %s", name, o.ReasonCode)
 		}
 	}
-	storm := u.proposes("skill.probe.steps", `{"steps":[`+step("storm", "n", 5000, "name", "palyra.echo", "a", `{"text":"x"}`)+`]}`, "--timeout", "60s")
+	storm := u.proposes("skill.probe.steps", `{"steps":[`+doStep("storm", "n", 5000, "name", "palyra.echo", "a", `{"text":"x"}`)+`]}`, "--timeout", "60s")
 	if storm.ReasonCode != wasm.ReasonHostCalls {
 		t.Errorf("a storm of calls ends with %s: %s", storm.ReasonCode, storm.Reason)
 	}
@@ -394,15 +394,15 @@ func (u user) otherTools() {
 func (u user) handles() {
 	t := u.t
 	t.Helper()
-	o, all := u.steps("probe", step("clock", "kind", "clock"), step("random", "kind", "random", "n", 16),
-		step("log", "kind", "log", "a", "a line", "n", 1),
-		step("handle", "kind", "storage", "name", "notes/"))
+	o, all := u.steps("probe", doStep("clock", "kind", "clock"), doStep("random", "kind", "random", "n", 16),
+		doStep("log", "kind", "log", "a", "a line", "n", 1),
+		doStep("handle", "kind", "storage", "name", "notes/"))
 	if len(all) != 4 || all[0].Code < 1e18 || len(all[1].Text) != 32 || all[1].Text == strings.Repeat("0", 32) ||
 		!strings.Contains(o.Stderr, "info: a line") {
 		t.Fatalf("%+v %s", all, o.Stderr)
 	}
 	for what, h := range map[string]int64{"guessed": 12345, "of an earlier call": all[3].Handle, "of nothing": -1} {
-		o, _ := u.steps("probe", step("kv_get", "handle", h, "a", "x"))
+		o, _ := u.steps("probe", doStep("kv_get", "handle", h, "a", "x"))
 		if o.ReasonCode != wasm.ReasonHandle || o.Remedy == "" {
 			t.Errorf("%s: %+v", what, o)
 		}

@@ -245,7 +245,7 @@ func TestTakenAwayWhileItStorms(t *testing.T) {
 		keys[n] = u.trusts(n)
 		u.installs(id, signed(t, n, id, more, guest))
 		cmd := u.as("palyra", "tools", "call", "skill."+id+".steps", "--json", "--workspace", u.work, "--input",
-			`{"steps":[`+step("storm", "n", 100000, "name", "palyra.echo", "a", `{"text":"x"}`)+`]}`)
+			`{"steps":[`+doStep("storm", "n", 100000, "name", "palyra.echo", "a", `{"text":"x"}`)+`]}`)
 		done := make(chan palyra.Outcome, 1)
 		begun := len(d.lines("call.proposed"))
 		go func() { done <- u.proposed(cmd) }()
