@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -84,8 +85,9 @@ func (l *listing) zip(raw []byte) error {
 		return refuse("it is a damaged zip file, or is cut off")
 	}
 	begins := int64(binary.LittleEndian.Uint32(raw[end+16:]))
-	entries := binary.LittleEndian.Uint16(raw[end+10:])
-	if entries > maxListed || int64(len(raw))-begins > maxDirectory || begins > int64(len(raw)) {
+	entries, size := binary.LittleEndian.Uint16(raw[end+10:]), binary.LittleEndian.Uint32(raw[end+12:])
+	elsewhere := size == math.MaxUint16 || size == math.MaxUint32 // then readers look for a list of any length in another record
+	if elsewhere || entries > maxListed || int64(len(raw))-begins > maxDirectory || begins > int64(len(raw)) {
 		return tooLarge("it lists %d files, at most %d, or says so at too much length", entries, maxListed)
 	}
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))

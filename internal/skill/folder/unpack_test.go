@@ -5,9 +5,11 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -199,4 +201,27 @@ func FuzzUnpack(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A zip whose last record says little, and has readers look at another one that lists more than anybody has, is not listed.
+func TestUnpackListsNoMoreThanItSays(t *testing.T) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := range 1 << 16 {
+		if _, err := w.Create(strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw := b.Bytes()
+	end := len(raw) - 22
+	binary.LittleEndian.PutUint16(raw[end+10:], 1)
+	binary.LittleEndian.PutUint32(raw[end+12:], 0xffff)
+	binary.LittleEndian.PutUint32(raw[end+16:], uint32(len(raw)-100))
+	_, _, err := Unpack(raw)
+	if e := palyra.AsError(err); e.Reason != skill.ReasonTooLarge || !strings.Contains(e.Text, "it lists") || e.Remedy == "" {
+		t.Errorf("%v", err)
+	}
 }
