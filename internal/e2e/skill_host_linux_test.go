@@ -382,12 +382,13 @@ func (u user) otherTools() {
 			t.Errorf("%s: %s", name, o.ReasonCode)
 		}
 	}
+	if u.cmd == nil { // once is enough: it takes a while
+		return
+	}
 	storm := u.proposes("skill.probe.steps", `{"steps":[`+doStep("storm", "n", 5000, "name", "palyra.echo", "a", `{"text":"x"}`)+`]}`, "--timeout", "60s")
 	if storm.ReasonCode != wasm.ReasonHostCalls {
 		t.Errorf("a storm of calls ends with %s: %s", storm.ReasonCode, storm.Reason)
 	}
-	var refused struct{ Calls []palyra.Call }
-	u.palyra(&refused, "calls", "list", "--limit", "1")
 }
 
 // handles that were guessed, or were of another call, end it; clock, randomness and log work.
