@@ -266,7 +266,11 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 	}
 	k.watch(j)
 	if k.want.cage != nil {
-		k.seen = cage.Observe(k.want.cage, k.want.room.Workspace, k.view)
+		var covered []string
+		for _, c := range j.Covers {
+			covered = append(covered, c.Path)
+		}
+		k.seen = cage.Observe(k.want.cage, k.want.room.Workspace, k.view, covered)
 	}
 	covered := j
 	covered.Sealed, covered.Covers = nil, nil // they lie at their paths

@@ -46,8 +46,8 @@ type watched struct {
 }
 
 // Observe begins to note. The workspace is at a path or, as the room has it on its stage, below root. What cannot be watched
-// counts as needed.
-func Observe(c *Cage, workspace string, root *os.File) *Watch {
+// counts as needed, and so do files of the workspace that are covered in the room: nobody sees who opens those.
+func Observe(c *Cage, workspace string, root *os.File, covered []string) *Watch {
 	w := &Watch{fd: -1, watched: map[int32]watched{}, done: make(chan struct{}), seen: map[string]bool{}}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -60,6 +60,7 @@ func Observe(c *Cage, workspace string, root *os.File) *Watch {
 		w.add(p, watched{program: p}, unix.IN_OPEN)
 	}
 	w.paths(c, workspace, root)
+	w.cover(c, workspace, covered)
 	go w.read()
 	return w
 }
@@ -100,6 +101,16 @@ func (w *Watch) paths(c *Cage, workspace string, root *os.File) {
 	}
 	for _, one := range all {
 		w.add(filepath.Join(at, one.rel)+tail(one), one, events)
+	}
+}
+
+// cover notes covered files that the cage shows.
+func (w *Watch) cover(c *Cage, workspace string, covered []string) {
+	for _, name := range covered {
+		rel, ok := subpath.Rel(workspace, name)
+		if ok && slices.ContainsFunc(slices.Concat(c.Read, c.Write), func(p string) bool { return subpath.Within(p, name) }) {
+			w.note(watched{rel: path.Dir(rel), dir: true}, path.Base(rel), unix.IN_OPEN)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func TestWatch(t *testing.T) {
 	defer func() { _ = root.Close() }()
 	for _, at := range []*os.File{nil, root} {
 		c := &Cage{Read: []string{dir}, Write: []string{dir + "/out"}, Programs: []string{program, "/bin/false"}}
-		w := Observe(c, dir, at)
+		w := Observe(c, dir, at, nil)
 		if out, err := exec.Command("/bin/sh", "-c", "cd '"+dir+"'; ./program; cat data/in.csv top.txt deep/er/y; echo x > out/new; rm out/new").
 			CombinedOutput(); err != nil {
 			t.Fatalf("%v %s", err, out)
@@ -46,7 +46,18 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%q %v, want %q", got, known, want)
 		}
 	}
-	if _, known := Observe(&Cage{Read: []string{dir + "/none"}}, dir, nil).End(); !known {
+	if _, known := Observe(&Cage{Read: []string{dir + "/none"}}, dir, nil, nil).End(); !known {
 		t.Error("what is not there is not known")
+	}
+}
+
+// Who opens a file that is covered in the room is not seen: it counts where the cage shows it, and nowhere else.
+func TestCoveredFilesCount(t *testing.T) {
+	dir := t.TempDir()
+	c := &Cage{Read: []string{dir + "/conf", dir + "/.env"}, Write: []string{dir + "/out"}}
+	w := Observe(c, dir, nil, []string{dir + "/.env", dir + "/conf/a/.env.test", dir + "/other/.env", "/elsewhere/.env"})
+	got, known := w.End()
+	if want := "read:.env read:conf/a"; strings.Join(got, " ") != want || !known {
+		t.Errorf("%q %v, want %q", got, known, want)
 	}
 }

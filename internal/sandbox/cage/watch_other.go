@@ -8,7 +8,7 @@ import "os"
 type Watch struct{}
 
 // Observe begins to note; see the one of Linux.
-func Observe(*Cage, string, *os.File) *Watch { return &Watch{} }
+func Observe(*Cage, string, *os.File, []string) *Watch { return &Watch{} }
 
 // End says that nothing is known.
 func (*Watch) End() (terms []string, known bool) { return nil, false }
