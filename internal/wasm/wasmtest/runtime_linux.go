@@ -54,8 +54,8 @@ func directory() (dir string, err error) {
 }
 
 // programs builds palyra-wasm and the compiler of texts.
-func programs() (dir string, err error) {
-	if dir, err = directory(); err != nil {
+func programs() (string, error) {
+	if _, err := directory(); err != nil {
 		return "", err
 	}
 	built.whole.Do(func() {
