@@ -33,6 +33,9 @@ var Loose = map[string]string{
 	"skill_sizes":    "as skill_keys: how much of it there is",
 	"skill_uses":     "counts, from which 'palyra skills shrink' proposes less; nothing is granted by them",
 
+	"push_subscriptions": "where closed browsers are told that a question waits: that is all that is told, at hosts which the configuration " +
+		"names; nothing is decided by it",
+
 	"state": "the state's id, which is in the journal's origin and in every signature",
 }
 
