@@ -38,16 +38,18 @@ const (
 
 // takers are modules that take what they can, with the limit that ends each.
 func takers(t testing.TB) (modules map[string]wasm.Module, ends map[string]palyra.Reason) {
-	return map[string]wasm.Module{
+	modules = map[string]wasm.Module{
 		"loop.wasm":  lean(t, endless, ""),
 		"grow.wasm":  lean(t, `(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable`, ""),
 		"table.wasm": lean(t, "", "(table 10000001 funcref)"), "deep.wasm": lean(t, "call $r", "(func $r (call $r) (call $r))"),
 		"start.wasm": lean(t, "", "(start $s) (func $s "+endless+")"), "storm.wasm": lean(t, storm, logImport),
 		"good.wasm": lean(t, one, `(data (i32.const 0) "7")`),
-	}, map[string]palyra.Reason{
+	}
+	ends = map[string]palyra.Reason{
 		"loop": wasm.ReasonFuel, "grow": wasm.ReasonMemory, "table": wasm.ReasonTable, "deep": wasm.ReasonStack,
 		"start": wasm.ReasonFuel, "storm": wasm.ReasonHostCalls, "good": "",
 	}
+	return modules, ends
 }
 
 // workers are the processes of the runtime below the daemon.
