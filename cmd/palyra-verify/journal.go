@@ -57,7 +57,7 @@ func verifyExport(in io.Reader, keys []named) (facts object, err error) {
 	h := exact(first, "format", "from", "left", "origin", "prev", "to")
 	origin, from, to := str(h, "origin"), integer(h, "from"), integer(h, "to")
 	must(h["format"] == "palyra-journal-export/1" && from >= 1 && to >= from, "the first line is malformed")
-	watched := watch{ends: map[string]string{}}
+	watched, deniers := watch{ends: map[string]string{}}, denier{}
 	chain, seen := digestOf(h["prev"]), tree{size: from - 1, roots: digestsOf(h["left"])}
 	must(from > 1 || chain == chained([]byte(origin)), "the chain does not start with the journal's name")
 	must(len(seen.roots) == bits.OnesCount64(uint64(from-1)), "the tree before the first entry is incomplete")
@@ -68,6 +68,7 @@ func verifyExport(in io.Reader, keys []named) (facts object, err error) {
 		entry := l["entry"].(object)
 		leaf := leafOf(entry, seq)
 		watched.hear(entry)
+		deniers.hear(entry)
 		chain = chained(chain[:], leaf[:])
 		must(digestOf(l["chain"]) == chain, fmt.Sprintf("entry %d does not follow from the one before", seq))
 		seen.push(leaf)

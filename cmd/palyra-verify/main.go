@@ -2,8 +2,9 @@
 // standard library only, so that trust in the evidence does not rest on the program that made it.
 //
 // attestation.go checks attestations and outcomes, passkey.go answers that were given with one, changes.go the list of a
-// run's changes, posture.go postures, journal.go journal exports and proofs; docs/formats.md describes these formats. The
-// command exits 0 when the evidence holds, 1 when it does not, 2 when the command line was wrong.
+// run's changes, posture.go postures, journal.go journal exports and proofs, plain.go that keys which only deny did no more;
+// docs/formats.md describes these formats. The command exits 0 when the evidence holds, 1 when it does not, 2 when the
+// command line was wrong.
 package main
 
 import (
@@ -244,6 +245,10 @@ func notes(facts object) (text string) {
 		{facts["kind"] == "posture", "whether the host is still as it was then, only the daemon there can say"},
 		{facts["kind"] == "posture" && facts["held"] == false, "it is genuine, and says that NOT everything held: see its tiers"},
 		{facts["observed"] != nil, "the calls counted as observed were judged and NOT held: nothing here says that they were gated"},
+		{
+			facts["kind"] == "journal export" && facts["from"] != int64(1),
+			"which keys only deny is held for browsers that were paired in these entries; an export from entry 1 has all",
+		},
 		{facts["event"] == "call.observed", "the call was judged and NOT held: this is no evidence that it was gated"},
 		{facts["reused"] == true, "an earlier answer covered this run; nobody was asked again"},
 		{

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -96,6 +98,13 @@ func TestTheConsoleOverPlainHTTPDenies(t *testing.T) {
 		t.Errorf("%s", list)
 	}
 	d.verify()
+	dir := t.TempDir()
+	keys, export := filepath.Join(dir, "keys"), filepath.Join(dir, "export")
+	owner.must("keys", "export", "--out", keys)
+	owner.must("journal", "export", "--out", export)
+	if said, err := exec.Command(bin(t, "palyra-verify"), "--key", keys, export).CombinedOutput(); err != nil {
+		t.Errorf("%s %v", said, err)
+	}
 	p.clean()
 }
 
