@@ -154,25 +154,6 @@ const (
 	WidenGroup     = "group"     // hosts of a group, from the workspace; followed by :NAME:DIGEST of the group
 )
 
-// Covers reports whether terms that name no plan may have come of a generalisation.
-func (t Terms) Covers(widen string) bool {
-	switch widen {
-	case WidenPathRoot, WidenWorkspace:
-		return t.PathRoot != "" && t.ReadRoot == ""
-	case WidenReadRoot:
-		return t.ReadRoot != "" && t.PathRoot == ""
-	case WidenHost:
-		return t.Pages && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && t.Branch == ""
-	case WidenBranch:
-		return t.Branch != "" && t.Signer != "" && t.Remote == "" && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && !t.Pages
-	}
-	if widen == WidenRemote || widen == WidenPush {
-		return t.Remote != "" && t.HostKey != "" && t.Signer != "" && (t.Branch != "") == (widen == WidenPush) && t.PathRoot == "" &&
-			t.ReadRoot == "" && t.Group == "" && !t.Pages
-	}
-	return t.Group != "" && t.Remote == "" && t.PathRoot == "" && t.ReadRoot == "" && widen == WidenGroup+":"+t.Group+":"+string(t.GroupDigest)
-}
-
 // For reports whether terms are for a tool.
 func (t Terms) For(tool ToolName) bool {
 	return tool != "" && (tool == t.Tool || t.PlanDigest == "" && slices.Contains(t.Tools, tool))

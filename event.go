@@ -31,7 +31,7 @@ func Catalogue() []Event {
 		[]Event{AgentAdded{}, AgentRemoved{}, OperatorAdded{}, OperatorRemoved{}},
 		[]Event{AlertRaised{}, DoorFlood{}, ApprovalsExported{}, JournalExported{}, PostureChecked{}},
 		[]Event{PairingOpened{}, PairingFailed{}, DevicePaired{}, DeviceRenewed{}, DeviceRevoked{}},
-		[]Event{UserAdded{}, UserChanged{}, UserRemoved{}, TokenAdded{}, TokenRevoked{}, ConsoleOpened{}},
+		[]Event{UserAdded{}, UserChanged{}, UserRemoved{}, TokenAdded{}, TokenRevoked{}, ConsoleOpened{}, NoticesChanged{}},
 		[]Event{UpstreamAdded{}, UpstreamRemoved{}, UpstreamApproved{}, UpstreamQuarantined{}, UpstreamReached{}},
 		[]Event{VaultChanged{}, SecretUsed{}, SignatureMade{}, SkillChanged{}, PublisherChanged{}},
 	)

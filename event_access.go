@@ -82,15 +82,25 @@ type ConsoleOpened struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// NoticesChanged says that a push service tells a closed browser of questions, or no longer. Where it takes messages is nowhere.
+type NoticesChanged struct {
+	Change    string     `json:"change"` // subscribed, unsubscribed, replaced, gone (says the service) or ended (with the device)
+	Device    string     `json:"device_id"`
+	Service   string     `json:"service"` // its host
+	By        Principal  `json:"by"`
+	Signature *Signature `json:"signature,omitempty"`
+}
+
 // Kind implements Event.
-func (PairingOpened) Kind() string { return "pairing.opened" }
-func (PairingFailed) Kind() string { return "pairing.failed" }
-func (DevicePaired) Kind() string  { return "device.paired" }
-func (DeviceRenewed) Kind() string { return "device.renewed" }
-func (DeviceRevoked) Kind() string { return "device.revoked" }
-func (UserAdded) Kind() string     { return "user.added" }
-func (UserChanged) Kind() string   { return "user.changed" }
-func (UserRemoved) Kind() string   { return "user.removed" }
-func (TokenAdded) Kind() string    { return "token.added" }
-func (TokenRevoked) Kind() string  { return "token.revoked" }
-func (ConsoleOpened) Kind() string { return "console.opened" }
+func (PairingOpened) Kind() string  { return "pairing.opened" }
+func (PairingFailed) Kind() string  { return "pairing.failed" }
+func (DevicePaired) Kind() string   { return "device.paired" }
+func (DeviceRenewed) Kind() string  { return "device.renewed" }
+func (DeviceRevoked) Kind() string  { return "device.revoked" }
+func (UserAdded) Kind() string      { return "user.added" }
+func (UserChanged) Kind() string    { return "user.changed" }
+func (UserRemoved) Kind() string    { return "user.removed" }
+func (TokenAdded) Kind() string     { return "token.added" }
+func (TokenRevoked) Kind() string   { return "token.revoked" }
+func (ConsoleOpened) Kind() string  { return "console.opened" }
+func (NoticesChanged) Kind() string { return "notices.changed" }

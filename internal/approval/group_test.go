@@ -90,7 +90,7 @@ func TestAGroupIsAnsweredForOnce(t *testing.T) {
 	settled := w.allowGroup(first)
 	terms := *settled.Decision.Terms
 	if terms.Group != "pypi" || !slices.Equal(terms.Hosts, []string{filesHost, indexHost}) || terms.Session != "" ||
-		!terms.Covers(offered(first.Prompt.Options, palyra.WidenGroup)) {
+		palyra.WidenGroup+":"+terms.Group+":"+string(terms.GroupDigest) != offered(first.Prompt.Options, palyra.WidenGroup) {
 		t.Errorf("%+v", terms)
 	}
 	for what, c := range map[string]*palyra.Call{

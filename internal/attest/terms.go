@@ -40,3 +40,23 @@ func (v *verifier) terms() error {
 func coversManyPlans(s palyra.Scope) bool {
 	return s == palyra.ScopeSession || s == palyra.ScopeTimeboxed
 }
+
+// covers reports whether terms that name no plan may have come of a generalisation.
+func covers(t *palyra.Terms, widen string) bool {
+	switch widen {
+	case palyra.WidenPathRoot, palyra.WidenWorkspace:
+		return t.PathRoot != "" && t.ReadRoot == ""
+	case palyra.WidenReadRoot:
+		return t.ReadRoot != "" && t.PathRoot == ""
+	case palyra.WidenHost:
+		return t.Pages && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && t.Branch == ""
+	case palyra.WidenBranch:
+		return t.Branch != "" && t.Signer != "" && t.Remote == "" && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && !t.Pages
+	}
+	if widen == palyra.WidenRemote || widen == palyra.WidenPush {
+		return t.Remote != "" && t.HostKey != "" && t.Signer != "" && (t.Branch != "") == (widen == palyra.WidenPush) && t.PathRoot == "" &&
+			t.ReadRoot == "" && t.Group == "" && !t.Pages
+	}
+	return t.Group != "" && t.Remote == "" && t.PathRoot == "" && t.ReadRoot == "" &&
+		widen == palyra.WidenGroup+":"+t.Group+":"+string(t.GroupDigest)
+}

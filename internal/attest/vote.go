@@ -31,7 +31,7 @@ func (v *verifier) vote(n int, vote palyra.Vote) error {
 		return bad("it was given to another daemon")
 	case s.Intent.PlanDigest != d.Digest:
 		return bad("it was given for another plan")
-	case d.Terms.PlanDigest == "" && (!d.Terms.Covers(vote.Widen) || !coversManyPlans(vote.Scope)):
+	case d.Terms.PlanDigest == "" && (!covers(d.Terms, vote.Widen) || !coversManyPlans(vote.Scope)):
 		return bad("it was given for one plan, and the grant covers more")
 	case vote.Digest != s.Intent.PlanDigest:
 		return bad("the plan it names is not the one that was signed")

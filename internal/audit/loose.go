@@ -34,7 +34,7 @@ var Loose = map[string]string{
 	"skill_uses":     "counts, from which 'palyra skills shrink' proposes less; nothing is granted by them",
 
 	"push_subscriptions": "where closed browsers are told that a question waits: that is all that is told, at hosts which the configuration " +
-		"names; nothing is decided by it",
+		"names; nothing is decided by it, and what lines say of it (notices.changed) is no row's whole content, since that is secret",
 
 	"state": "the state's id, which is in the journal's origin and in every signature",
 }

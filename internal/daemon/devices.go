@@ -39,8 +39,8 @@ func (d *Daemon) openDevices(ctx context.Context) (err error) {
 		return err
 	}
 	d.push, err = push.New(ctx, push.Config{
-		Settings: d.Settings, DB: d.db, Desk: d.desk, Registry: d.access, Trouble: func(err error) { d.trouble.Set("push", err) },
-		Now: now, Log: d.Log,
+		Settings: d.Settings, DB: d.db, Append: d.journal.Append, Desk: d.desk, Registry: d.access, Now: now, Log: d.Log,
+		Trouble: func(err error) { d.trouble.Set("push", err) },
 	})
 	if err != nil {
 		return err

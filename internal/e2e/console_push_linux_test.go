@@ -107,6 +107,22 @@ func TestABrowserIsToldWhileItIsClosed(t *testing.T) {
 	if status = (&elsewhere{t: t, home: d.home}).must("status"); !strings.Contains(status, "0 browsers are told") {
 		t.Errorf("%s", status)
 	}
+	lines := d.lines("notices.changed")
+	for end := time.Now().Add(waitMost); len(lines) < 2 && time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+		lines = d.lines("notices.changed")
+	}
+	told, err := json.Marshal(lines)
+	must(t, err)
+	if len(lines) != 2 || lines[0]["change"] != "subscribed" || lines[1]["change"] != "ended" || lines[0]["device_id"] != all[0].ID ||
+		"https://"+lines[0]["service"].(string) != service.URL || lines[0]["by"] != string(all[0].Principal) || lines[0]["signature"] == nil {
+		t.Errorf("%s", told)
+	}
+	for _, secret := range []string{"secret-endpoint", base64.StdEncoding.EncodeToString(b.Auth)} {
+		if strings.Contains(string(told), secret) {
+			t.Errorf("%q is on record:\n%s", secret, told)
+		}
+	}
+	d.verify()
 	d.stop()
 	if strings.Contains(d.log.String(), "secret-endpoint") {
 		t.Error("the log names the endpoint")

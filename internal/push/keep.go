@@ -54,7 +54,7 @@ func errOff() *palyra.Error {
 }
 
 // SubscribeNotices implements the door's Notices. What the browser subscribed before is over.
-func (p *Push) SubscribeNotices(ctx context.Context, d palyra.Device, endpoint string, key, auth []byte) error {
+func (p *Push) SubscribeNotices(ctx context.Context, d palyra.Device, sig palyra.Signature, endpoint string, key, auth []byte) error {
 	to := webpush.Subscription{Endpoint: endpoint, Key: key, Auth: auth}
 	switch {
 	case p.key == nil:
@@ -75,7 +75,7 @@ func (p *Push) SubscribeNotices(ctx context.Context, d palyra.Device, endpoint s
 			WithRemedy("have one of them told no more, or revoke it: palyra device list")
 	}
 	b := &browser{NoticeSubscription: wire.NoticeSubscription{Device: d.ID, Service: at, Since: p.Now().UTC()}, to: to}
-	if err := p.keep(ctx, b); err != nil {
+	if err := p.keep(ctx, b, d.Principal, sig); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -97,14 +97,22 @@ func (p *Push) full(device string) bool {
 	return p.told[device] == nil && len(p.told) >= maxBrowsers
 }
 
-// keep makes a subscription durable. An endpoint is one browser's, and a browser has one.
-func (p *Push) keep(ctx context.Context, b *browser) error {
+// keep makes a subscription durable, with its line. An endpoint is one browser's, and a browser has one.
+func (p *Push) keep(ctx context.Context, b *browser, by palyra.Principal, sig palyra.Signature) error {
 	err := p.DB.Write(ctx, "push.subscribed", func(tx *store.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM push_subscriptions WHERE device = ? OR endpoint = ?`, b.Device, b.to.Endpoint); err != nil {
+		err := p.drop(tx, palyra.NoticesChanged{Change: replaced, By: by}, `device <> ? AND endpoint = ?`, b.Device, b.to.Endpoint)
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO push_subscriptions (device, endpoint, public_key, auth, since) VALUES (?, ?, ?, ?, ?)`,
-			b.Device, b.to.Endpoint, b.to.Key, b.to.Auth, b.Since.UnixNano())
+		_, err = tx.Exec(`INSERT INTO push_subscriptions (device, endpoint, public_key, auth, since) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (device) DO UPDATE SET endpoint = excluded.endpoint, public_key = excluded.public_key, auth = excluded.auth,
+			since = excluded.since`, b.Device, b.to.Endpoint, b.to.Key, b.to.Auth, b.Since.UnixNano())
+		if err != nil {
+			return err
+		}
+		_, err = p.Append(tx, palyra.NoticesChanged{
+			Change: "subscribed", Device: b.Device, Service: b.Service, By: by, Signature: &sig,
+		})
 		return err
 	})
 	if err != nil {
@@ -114,24 +122,54 @@ func (p *Push) keep(ctx context.Context, b *browser) error {
 }
 
 // UnsubscribeNotices implements the door's Notices.
-func (p *Push) UnsubscribeNotices(ctx context.Context, device string) error {
+func (p *Push) UnsubscribeNotices(ctx context.Context, d palyra.Device, sig palyra.Signature) error {
 	p.mu.Lock()
-	delete(p.told, device)
+	delete(p.told, d.ID)
 	p.mu.Unlock()
 	p.ring() // what was wrong with it is wrong no more
-	return p.remove(ctx, device)
+	return p.remove(ctx, palyra.NoticesChanged{Change: unsubscribed, By: d.Principal, Signature: &sig}, `device = ?`, d.ID)
 }
 
-func (p *Push) remove(ctx context.Context, device string) error {
-	err := p.DB.Write(ctx, "push.unsubscribed", func(tx *store.Tx) error {
-		_, err := tx.Exec(`DELETE FROM push_subscriptions WHERE device = ?`, device)
-		return err
-	})
+// remove drops rows, if there are any.
+func (p *Push) remove(ctx context.Context, line palyra.NoticesChanged, which string, args ...any) error {
+	err := p.DB.Write(ctx, "push.unsubscribed", func(tx *store.Tx) error { return p.drop(tx, line, which, args...) })
 	if err != nil {
 		return fmt.Errorf("push: unsubscribe: %w", err)
 	}
 	return nil
 }
+
+// drop removes rows, each with its line.
+func (p *Push) drop(tx *store.Tx, line palyra.NoticesChanged, which string, args ...any) error {
+	var lines []palyra.NoticesChanged
+	err := tx.Each(`SELECT device, endpoint FROM push_subscriptions WHERE `+which, args, func(scan func(...any) error) error {
+		var to webpush.Subscription
+		if err := scan(&line.Device, &to.Endpoint); err != nil {
+			return err
+		}
+		line.Service = ""
+		if u, err := to.Origin(); err == nil {
+			line.Service = hostOf(u)
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	if err != nil || len(lines) == 0 {
+		return err
+	}
+	if _, err := tx.Exec(`DELETE FROM push_subscriptions WHERE `+which, args...); err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if _, err := p.Append(tx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostOf is the host of a service, with its port where that is not the usual one.
+func hostOf(u *url.URL) string { return strings.TrimSuffix(u.Host, ":443") }
 
 // load reads what was kept. What does not lead to a service any more is not used.
 func (p *Push) load(ctx context.Context) error {
@@ -160,14 +198,14 @@ func (p *Push) credentialEnded(id string) {
 	device, ok := strings.CutPrefix(id, "device:")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ok && p.told[device] != nil {
+	if b := p.told[device]; ok && b != nil {
 		delete(p.told, device)
-		p.ended = append(p.ended, device)
+		p.ended = append(p.ended, ending{device, b.to.Endpoint, ended})
 	}
 	p.ring() // also where a person reaches less
 }
 
-// service is the host of a subscription, with its port where that is not the usual one, if the settings name it.
+// service is the host of a subscription, if the settings name it.
 func (p *Push) service(to webpush.Subscription) (string, error) {
 	u, err := to.Origin()
 	if err != nil {
@@ -178,7 +216,7 @@ func (p *Push) service(to webpush.Subscription) (string, error) {
 			palyra.Clip(u.Host, 128)).
 			WithRemedy("if it is the service of your browser's maker, add it to console.push_services")
 	}
-	return strings.TrimSuffix(u.Host, ":443"), nil
+	return hostOf(u), nil
 }
 
 // target is where a service is dialled.

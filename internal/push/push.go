@@ -44,6 +44,7 @@ type Registry interface {
 type Config struct {
 	Settings config.Config
 	DB       *store.DB
+	Append   func(tx *store.Tx, e palyra.Event) (palyra.Position, error) // to the journal
 	Desk     Desk
 	Registry Registry
 	Trouble  func(error) // told that browsers could not be told, or with nil that they were
@@ -62,9 +63,20 @@ type Push struct {
 
 	mu        sync.Mutex // guards what follows; a leaf lock
 	told      map[string]*browser
-	ended     []string // devices whose rows are to go
+	ended     []ending
 	questions questions
 }
+
+// ending is a subscription whose row is to go, and why. What its device subscribed since stays.
+type ending struct{ device, endpoint, why string }
+
+// Why a browser is told no more, as lines say it.
+const (
+	unsubscribed = "unsubscribed" // it signed that
+	replaced     = "replaced"     // another browser has its endpoint now
+	gone         = "gone"         // the service says so
+	ended        = "ended"        // its device or its person is no more, or may no longer look
+)
 
 // pace is how quickly one browser is told.
 type pace struct {

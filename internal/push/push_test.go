@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,7 @@ type bench struct {
 	within  map[palyra.Principal][]string
 	gone    map[palyra.Principal]bool
 	onEnd   func(string)
+	lines   []palyra.NoticesChanged
 }
 
 type taken struct {
@@ -105,6 +107,49 @@ func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(int(b.answer.Load()))
 }
 
+// line takes a line, which counts once its transaction does.
+func (b *bench) line(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
+	tx.OnDone(func(committed bool) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if committed {
+			b.lines = append(b.lines, e.(palyra.NoticesChanged))
+		}
+	})
+	return palyra.Position{}, nil
+}
+
+// said are the lines about subscriptions since it was asked last, when there are n of them.
+func (b *bench) said(n int) (all []string) {
+	b.t.Helper()
+	b.until("the lines", func(map[string]*browser) bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.lines) >= n
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.lines {
+		signed := "nobody"
+		if l.Signature != nil {
+			signed = l.Signature.Intent.KeyID
+		}
+		all = append(all, strings.Join([]string{l.Change, l.Device, l.Service, string(l.By), signed}, " "))
+	}
+	b.lines = nil
+	return all
+}
+
+// signedUp has a device subscribe with a browser's keys.
+func (b *bench) signedUp(d palyra.Device, endpoint string, w webpushtest.Browser) error {
+	return b.SubscribeNotices(b.t.Context(), d, signs(d), endpoint, w.Key.PublicKey().Bytes(), w.Auth)
+}
+
+// signs is what a browser signs.
+func signs(d palyra.Device) palyra.Signature {
+	return palyra.Signature{Intent: palyra.Intent{KeyID: "key of " + d.ID}}
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -120,7 +165,8 @@ func browserOf(id string, p palyra.Principal) palyra.Device {
 func newBench(t *testing.T, change ...func(*config.Config)) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, changes: make(chan approval.Change), log: &safeBuffer{}, within: map[palyra.Principal][]string{}, gone: map[palyra.Principal]bool{},
+		t: t, changes: make(chan approval.Change), log: &safeBuffer{},
+		within: map[palyra.Principal][]string{}, gone: map[palyra.Principal]bool{},
 		devices: []palyra.Device{browserOf("dev-1", "user:alice"), browserOf("dev-2", "user:bob")},
 	}
 	b.answer.Store(http.StatusCreated)
@@ -133,7 +179,7 @@ func newBench(t *testing.T, change ...func(*config.Config)) *bench {
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	b.config = Config{
-		DB: db, Desk: b, Registry: b, Now: time.Now, Log: slog.New(slog.NewTextHandler(b.log, nil)),
+		DB: db, Append: b.line, Desk: b, Registry: b, Now: time.Now, Log: slog.New(slog.NewTextHandler(b.log, nil)),
 		Trouble: func(err error) { b.trouble.Store(fmt.Sprint(err)) },
 	}
 	b.config.Settings.Paths.Keys = dir
@@ -174,7 +220,7 @@ func (b *bench) run() (stop func()) {
 func (b *bench) subscribe(device int, path string) webpushtest.Browser {
 	b.t.Helper()
 	w := webpushtest.New(b.t)
-	must(b.t, b.SubscribeNotices(b.t.Context(), b.devices[device], b.service.URL+path, w.Key.PublicKey().Bytes(), w.Auth))
+	must(b.t, b.signedUp(b.devices[device], b.service.URL+path, w))
 	return w
 }
 
@@ -235,9 +281,12 @@ func (b *bench) shows(text string) {
 }
 
 // empty waits until no row is left.
-func (b *bench) empty() {
+func (b *bench) empty() { b.rowsFall(0) }
+
+// rowsFall waits until n rows are left.
+func (b *bench) rowsFall(n int64) {
 	b.t.Helper()
-	for late := time.Now().Add(20 * time.Second); b.rows() != 0; <-time.After(5 * time.Millisecond) {
+	for late := time.Now().Add(20 * time.Second); b.rows() != n; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(late) {
 			b.t.Fatalf("%d rows stay", b.rows())
 		}
@@ -364,7 +413,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 	b.devices[0].RevokedAt = time.Now()
 	b.open()
 	w := webpushtest.New(t)
-	err := b.SubscribeNotices(t.Context(), b.devices[0], b.service.URL, w.Key.PublicKey().Bytes(), w.Auth)
+	err := b.signedUp(b.devices[0], b.service.URL, w)
 	if palyra.CodeOf(err) != palyra.Denied {
 		t.Errorf("a revoked browser subscribes: %v", err)
 	}
@@ -390,11 +439,11 @@ func TestAServiceThatFails(t *testing.T) {
 	b.answer.Store(http.StatusForbidden)
 	b.question("A3", palyra.RiskLow, "/w", true)
 	b.shows("403")
-	must(t, b.UnsubscribeNotices(t.Context(), "dev-1"))
-	must(t, b.UnsubscribeNotices(t.Context(), "dev-2"))
+	must(t, b.UnsubscribeNotices(t.Context(), b.devices[0], signs(b.devices[0])))
+	must(t, b.UnsubscribeNotices(t.Context(), b.devices[1], signs(b.devices[1])))
 	b.shows("<nil>")
 	b.answer.Store(http.StatusCreated)
-	must(t, b.SubscribeNotices(t.Context(), b.devices[0], b.service.URL+"/one", w.Key.PublicKey().Bytes(), w.Auth))
+	must(t, b.signedUp(b.devices[0], b.service.URL+"/one", w))
 	hang := make(chan struct{})
 	b.mu.Lock()
 	b.hang = hang
@@ -434,13 +483,13 @@ func TestWhereEndpointsLead(t *testing.T) {
 		"https://" + at + "@evil.example/x":     false,
 		"https://a.push.example\\@evil/x":       false,
 	} {
-		err := b.SubscribeNotices(t.Context(), b.devices[0], endpoint, w.Key.PublicKey().Bytes(), w.Auth)
+		err := b.signedUp(b.devices[0], endpoint, w)
 		if (err == nil) != want {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 	}
 	b = newBench(t, func(c *config.Config) { c.Console.PushServices = []string{"*.0.0.1", "inside.localhost.example"} })
-	if err := b.SubscribeNotices(t.Context(), b.devices[0], b.service.URL, w.Key.PublicKey().Bytes(), w.Auth); err == nil {
+	if err := b.signedUp(b.devices[0], b.service.URL, w); err == nil {
 		t.Error("an address is taken for a name below a suffix")
 	}
 }
@@ -455,7 +504,7 @@ func TestNamesThatLeadInside(t *testing.T) {
 	b.open()
 	for _, name := range []string{strings.ToLower(host), "inside.localhost"} {
 		w := webpushtest.New(t)
-		must(t, b.SubscribeNotices(t.Context(), b.devices[0], "https://"+name+":"+port+"/x", w.Key.PublicKey().Bytes(), w.Auth))
+		must(t, b.signedUp(b.devices[0], "https://"+name+":"+port+"/x", w))
 		e := errand{device: "dev-1", to: b.told["dev-1"].to, text: []byte("x")}
 		if err := b.deliver(t.Context(), e); err == nil {
 			t.Errorf("%s is reached", name)
@@ -488,7 +537,7 @@ func TestOffAndTheKey(t *testing.T) {
 		t.Errorf("%+v %v", n, err)
 	}
 	w := webpushtest.New(t)
-	err = off.SubscribeNotices(t.Context(), off.devices[0], "https://a.push.example/x", w.Key.PublicKey().Bytes(), w.Auth)
+	err = off.signedUp(off.devices[0], "https://a.push.example/x", w)
 	if palyra.AsError(err).Reason != palyra.ReasonDisabled {
 		t.Errorf("%v", err)
 	}
@@ -527,7 +576,7 @@ func TestHowManySubscriptions(t *testing.T) {
 	if len(b.told) != 1 || b.told["dev-2"] == nil || b.rows() != 1 {
 		t.Errorf("%+v, %d rows", b.told, b.rows())
 	}
-	must(t, b.UnsubscribeNotices(t.Context(), "dev-2"))
+	must(t, b.UnsubscribeNotices(t.Context(), b.devices[1], signs(b.devices[1])))
 	if len(b.told) != 0 || b.rows() != 0 {
 		t.Errorf("%+v, %d rows", b.told, b.rows())
 	}
@@ -536,14 +585,60 @@ func TestHowManySubscriptions(t *testing.T) {
 		b.subscribe(0, fmt.Sprintf("/%d", i))
 	}
 	w := webpushtest.New(t)
-	err := b.SubscribeNotices(t.Context(), browserOf("dev-more", "user:alice"), b.service.URL+"/more", w.Key.PublicKey().Bytes(), w.Auth)
+	err := b.signedUp(browserOf("dev-more", "user:alice"), b.service.URL+"/more", w)
 	if palyra.CodeOf(err) != palyra.Exhausted {
 		t.Errorf("%v", err)
 	}
 	for _, d := range []palyra.Device{{}, {ID: "dev-m", Certificate: "sha256:00"}, {ID: "dev-p", Passkey: &palyra.Passkey{}}} {
-		err := b.SubscribeNotices(t.Context(), d, b.service.URL, w.Key.PublicKey().Bytes(), w.Auth)
+		err := b.signedUp(d, b.service.URL, w)
 		if palyra.AsError(err).Reason != palyra.ReasonDeviceRequired {
 			t.Errorf("%+v: %v", d, err)
 		}
 	}
+}
+
+// Who is told, and no longer, is on record, with what their browser signed; the service's host is, and nothing by which one
+// could send there.
+func TestSubscriptionsAreOnRecord(t *testing.T) {
+	b := newBench(t)
+	at := strings.TrimPrefix(b.service.URL, "https://")
+	expect := func(what string, want ...string) {
+		t.Helper()
+		if got := b.said(len(want)); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	one := b.subscribe(0, "/one")
+	expect("a subscription", "subscribed dev-1 "+at+" user:alice key of dev-1")
+	w := webpushtest.New(t)
+	must(t, b.signedUp(b.devices[0], "https://a.push.example:443/two", w))
+	expect("another service", "subscribed dev-1 a.push.example user:alice key of dev-1")
+	b.subscribe(0, "/one")
+	b.said(1)
+	b.subscribe(1, "/one")
+	expect("a browser of the same endpoint", "replaced dev-1 "+at+" user:bob nobody", "subscribed dev-2 "+at+" user:bob key of dev-2")
+	must(t, b.UnsubscribeNotices(t.Context(), b.devices[0], signs(b.devices[0])))
+	expect("one that subscribed nothing")
+	must(t, b.UnsubscribeNotices(t.Context(), b.devices[1], signs(b.devices[1])))
+	expect("no longer", "unsubscribed dev-2 "+at+" user:bob key of dev-2")
+	must(t, b.signedUp(b.devices[0], b.service.URL+"/three", one))
+	b.subscribe(1, "/four")
+	b.mu.Lock()
+	for _, l := range b.lines {
+		raw, err := json.Marshal(l)
+		if err != nil || bytes.Contains(raw, []byte("three")) || bytes.Contains(raw, []byte("four")) {
+			t.Errorf("%s %v", raw, err)
+		}
+	}
+	b.mu.Unlock()
+	b.said(2)
+	stop := b.run()
+	b.onEnd("device:dev-1")
+	b.rowsFall(1)
+	expect("its device is revoked", "ended dev-1 "+at+" system:daemon nobody")
+	b.answer.Store(http.StatusGone)
+	b.question("A1", palyra.RiskLow, "/w", true)
+	b.rowsFall(0)
+	expect("the service says so", "gone dev-2 "+at+" system:daemon nobody")
+	stop()
 }

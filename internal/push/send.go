@@ -108,7 +108,7 @@ func (p *Push) due(reach map[string][]string) (due []errand, late time.Duration)
 		within, ok := reach[id]
 		if !ok {
 			delete(p.told, id)
-			p.ended = append(p.ended, id)
+			p.ended = append(p.ended, ending{id, b.to.Endpoint, ended})
 			p.ring()
 			continue
 		}
@@ -180,7 +180,7 @@ func (p *Push) done(ctx context.Context, e errand, err error) {
 	case errors.As(err, &refused) && refused.Gone():
 		p.Log.Info("a browser's subscription is no more: it is told nothing until it subscribes anew", "device", e.device, "service", b.Service)
 		delete(p.told, e.device)
-		p.ended = append(p.ended, e.device)
+		p.ended = append(p.ended, ending{e.device, e.to.Endpoint, gone})
 		p.ring()
 	default:
 		b.Failed, b.fails, b.Problem = b.Failed+1, b.fails+1, palyra.Clip(err.Error(), 200)
@@ -212,14 +212,15 @@ func (p *Push) report() {
 // tidy removes the rows of those who are told no more.
 func (p *Push) tidy(ctx context.Context) {
 	p.mu.Lock()
-	gone := p.ended
+	over := p.ended
 	p.ended = nil
 	p.mu.Unlock()
-	for i, device := range gone {
-		if err := p.remove(ctx, device); err != nil {
-			p.Log.Warn("a browser's subscription could not be removed; it is not used", "device", device, "error", err)
+	for i, one := range over {
+		line := palyra.NoticesChanged{Change: one.why, By: palyra.SystemDaemon}
+		if err := p.remove(ctx, line, `device = ? AND endpoint = ?`, one.device, one.endpoint); err != nil {
+			p.Log.Warn("a browser's subscription could not be removed; it is not used", "device", one.device, "error", err)
 			p.mu.Lock()
-			p.ended = append(slices.Clone(gone[i:]), p.ended...)
+			p.ended = append(slices.Clone(over[i:]), p.ended...)
 			p.mu.Unlock()
 			return
 		}

@@ -91,13 +91,13 @@ func (p *parts) Notices(context.Context) (wire.Notices, error) {
 	return wire.Notices{PublicKey: []byte("point")}, p.fail
 }
 
-func (p *parts) SubscribeNotices(_ context.Context, d palyra.Device, endpoint string, key, auth []byte) error {
-	p.asked = append(p.asked, "subscribe "+d.ID+" "+endpoint+" "+string(key)+" "+string(auth))
+func (p *parts) SubscribeNotices(_ context.Context, d palyra.Device, sig palyra.Signature, endpoint string, key, auth []byte) error {
+	p.asked = append(p.asked, "subscribe "+d.ID+" "+endpoint+" "+string(key)+" "+string(auth)+" "+sig.Intent.KeyID)
 	return p.fail
 }
 
-func (p *parts) UnsubscribeNotices(_ context.Context, device string) error {
-	p.asked = append(p.asked, "unsubscribe "+device)
+func (p *parts) UnsubscribeNotices(_ context.Context, d palyra.Device, sig palyra.Signature) error {
+	p.asked = append(p.asked, "unsubscribe "+d.ID+" "+sig.Intent.KeyID)
 	return p.fail
 }
 
@@ -246,11 +246,12 @@ func TestJoinBrowser(t *testing.T) {
 // Whose browser is told comes from the key that signed: a machine, a passkey and a cookie alone subscribe nothing.
 func TestABrowserSubscribesItself(t *testing.T) {
 	own := palyra.Device{ID: "dev-9", Name: "chromium", Principal: "user:alice"}
+	sig := palyra.Signature{Intent: palyra.Intent{KeyID: "op-9"}}
 	for name, c := range map[string]struct {
 		rpc.Caller
 		may bool
 	}{
-		"a browser":         {rpc.Caller{Principal: "user:alice", Signed: true, Device: own}, true},
+		"a browser":         {rpc.Caller{Principal: "user:alice", Signed: true, Device: own, Evidence: sig}, true},
 		"its cookie":        {rpc.Caller{Principal: "user:alice", Device: own}, false},
 		"an operator":       {alice, false},
 		"a machine":         {rpc.Caller{Principal: "user:alice", Signed: true, Device: phone}, false},
@@ -265,7 +266,7 @@ func TestABrowserSubscribesItself(t *testing.T) {
 		if (err == nil) != c.may || (off == nil) != c.may {
 			t.Errorf("%s: %v %v", name, err, off)
 		}
-		if want := []string{"subscribe dev-9 https://push.example/x k a", "unsubscribe dev-9"}; c.may != slices.Equal(p.asked, want) {
+		if want := []string{"subscribe dev-9 https://push.example/x k a op-9", "unsubscribe dev-9 op-9"}; c.may != slices.Equal(p.asked, want) {
 			t.Errorf("%s: %q", name, p.asked)
 		}
 	}

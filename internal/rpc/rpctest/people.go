@@ -97,13 +97,13 @@ func (d devicesPart) Notices(ctx context.Context) (wire.Notices, error) {
 	return wire.Notices{PublicKey: []byte("point"), Subscriptions: told}, nil
 }
 
-func (d devicesPart) SubscribeNotices(ctx context.Context, dev palyra.Device, _ string, _, _ []byte) error {
+func (d devicesPart) SubscribeNotices(ctx context.Context, dev palyra.Device, _ palyra.Signature, _ string, _, _ []byte) error {
 	d.note(ctx, "subscribe "+dev.ID)
 	return nil
 }
 
-func (d devicesPart) UnsubscribeNotices(ctx context.Context, device string) error {
-	d.note(ctx, "unsubscribe "+device)
+func (d devicesPart) UnsubscribeNotices(ctx context.Context, dev palyra.Device, _ palyra.Signature) error {
+	d.note(ctx, "unsubscribe "+dev.ID)
 	return nil
 }
 
