@@ -18,10 +18,14 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/agefile"
 	"palyra/internal/rpc/rpctest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	agefile.Cheapen()
+	goleak.VerifyTestMain(m)
+}
 
 // moved makes the remote's record name another address.
 func moved(t *testing.T, dir, from, to string) *client.Remote {

@@ -11,13 +11,12 @@ import (
 
 const pass = "correct horse battery"
 
-// cost is one that tests can pay many times.
-const cost = 2
-
 func sealed(t *testing.T, text string) []byte {
 	t.Helper()
+	Cheapen()
+	defer func() { cost = Cost }()
 	var out bytes.Buffer
-	w, err := NewWriter(&out, []byte(pass), cost)
+	w, err := NewWriter(&out, []byte(pass))
 	if err == nil {
 		_, err = io.WriteString(w, text)
 	}
@@ -41,9 +40,13 @@ func TestSealAndOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !strings.Contains(string(file[:80]), " 18\n") {
+		t.Errorf("a guess costs %q", file[:80])
+	}
 	if b, err := Open(file, []byte(pass), 6); err != nil || string(b) != "a text" {
 		t.Errorf("%q, %v", b, err)
 	}
+	file = sealed(t, "a text")
 	if b, err := Open(file, []byte(pass), 5); err == nil || b != nil {
 		t.Errorf("more than asked for: %q, %v", b, err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"palyra/internal/agefile"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/stagetest"
 	"palyra/internal/cli/terminal"
@@ -28,6 +29,7 @@ import (
 // TestMain runs the tests with palyra in PATH, played by the test binary, and
 // beside it the daemon and the verifier, built for real.
 func TestMain(m *testing.M) {
+	agefile.Cheapen()
 	testscript.Main(built{m}, map[string]func(){
 		"palyra":     func() { os.Exit(stagetest.AsProcess(Main)) },
 		"ask-line":   func() { os.Exit(stagetest.AsProcess(askLineMain)) },

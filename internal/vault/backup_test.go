@@ -19,14 +19,6 @@ import (
 	"palyra/secrets"
 )
 
-// cheap makes guesses at the passphrases of exports cheap, so that many of them can be made and opened.
-func cheap(t testing.TB) {
-	t.Helper()
-	before := exportCost
-	exportCost = 2
-	t.Cleanup(func() { exportCost = before })
-}
-
 const recovery = "the words of the recovery"
 
 // export exports the vault.
@@ -188,7 +180,6 @@ func TestBindingsAreExported(t *testing.T) {
 }
 
 func TestImportWhereSomethingIs(t *testing.T) {
-	cheap(t)
 	h := newHouse(t, t.TempDir())
 	h.put("same", "value that stays the same")
 	h.put("other", "value of the export")
@@ -211,7 +202,6 @@ func TestImportWhereSomethingIs(t *testing.T) {
 }
 
 func TestImportOfWhatDiffers(t *testing.T) {
-	cheap(t)
 	h := newHouse(t, t.TempDir())
 	h.put("same", "value that stays the same")
 	h.put("other", "value of the export")
@@ -248,7 +238,6 @@ func TestImportOfWhatDiffers(t *testing.T) {
 
 // Whoever may put a secret and not see it does not find out by an import whether they know its value.
 func TestAnImportTellsNoValue(t *testing.T) {
-	cheap(t)
 	h := newHouse(t, t.TempDir())
 	h.put("token", "value that eve guesses")
 	file := h.export(false)
@@ -280,7 +269,6 @@ var ruin = map[string]func(*house){
 }
 
 func TestBeginAnewFromAnExport(t *testing.T) {
-	cheap(t)
 	for what, destroy := range ruin {
 		h := newHouse(t, t.TempDir())
 		h.put("one", "value of the first")
@@ -323,7 +311,6 @@ func TestBeginAnewFromAnExport(t *testing.T) {
 }
 
 func TestWhoMayExportAndImport(t *testing.T) {
-	cheap(t)
 	h := newHouse(t, t.TempDir())
 	h.furnish()
 	policy := owners{}
@@ -371,7 +358,6 @@ func TestWhoMayExportAndImport(t *testing.T) {
 
 // A vault that was changed is not exported.
 func TestADamagedVaultIsNotExported(t *testing.T) {
-	cheap(t)
 	for _, do := range []string{
 		`UPDATE vault_secrets SET sealed=wrapped WHERE name='pin'`, `DELETE FROM vault_secrets WHERE name='pin'`,
 		`UPDATE vault_secrets SET expires_at=5 WHERE name='pin'`, `UPDATE vault_secrets SET expires_at='x' WHERE name='pin'`,
@@ -397,7 +383,7 @@ func TestADamagedVaultIsNotExported(t *testing.T) {
 func sealText(t testing.TB, body string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := agefile.NewWriter(&out, []byte(recovery), 2)
+	w, err := agefile.NewWriter(&out, []byte(recovery))
 	if err == nil {
 		_, err = w.Write([]byte(body))
 	}
@@ -420,7 +406,6 @@ func plainText(t testing.TB, file []byte) string {
 // Whatever is not an export, or not as it was written, or not opened by the passphrase, is refused by name, and nothing
 // is changed by it.
 func TestWhatIsNoExport(t *testing.T) {
-	cheap(t)
 	h := newHouse(t, t.TempDir())
 	h.put("one", "value of the first")
 	h.put("one", "value of the first, again")
@@ -528,7 +513,6 @@ func manyLines(t testing.TB, n int) string {
 
 // The largest vault is exported and imported.
 func TestTheLargestVault(t *testing.T) {
-	cheap(t)
 	h := newHouse(t, t.TempDir())
 	got, err := h.take(sealText(t, manyLines(t, MaxSecrets)), secrets.Add, ada)
 	if err != nil || got.Versions != MaxSecrets || got.Added != MaxSecrets/10 {

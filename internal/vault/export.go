@@ -15,9 +15,6 @@ import (
 	"palyra/secrets"
 )
 
-// exportCost is the cost of one guess at the passphrase of an export.
-var exportCost = agefile.Cost
-
 // Export writes everything that the vault holds behind a passphrase, and returns how many versions those are. It is on
 // record when Export returns: until then what was written is not to be given to anybody. Whoever has the passphrase
 // can read all of it, also what is for other people only: without everyone such a vault is not exported, and with it
@@ -101,7 +98,7 @@ func ownerOnly(what string) *palyra.Error {
 func (v *Vault) writeExport(ctx context.Context, to io.Writer, passphrase palyra.Secret, head exportHead, h *held) error {
 	buffer := bufio.NewWriter(to)
 	err := passphrase.Use(func(pass []byte) error {
-		w, err := agefile.NewWriter(buffer, pass, exportCost)
+		w, err := agefile.NewWriter(buffer, pass)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,6 @@ func TestWriter(t *testing.T) {
 		return
 	}
 	h := newHouse(t, dir)
-	cheap(t)
 	for i := rand.IntN(1000); ; i++ {
 		name := fmt.Sprintf("k%d", i%5)
 		switch i % 7 {

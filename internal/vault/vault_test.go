@@ -13,12 +13,19 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/agefile"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 	"palyra/internal/ulid"
 	"palyra/internal/vault/keeper"
 	"palyra/secrets"
 )
+
+// Guesses at passphrases cost nothing here: package agefile holds what they cost.
+func TestMain(m *testing.M) {
+	agefile.Cheapen()
+	m.Run()
+}
 
 // lines is a journal that keeps events in a table, as the real one keeps lines.
 type lines struct{ db *store.DB }

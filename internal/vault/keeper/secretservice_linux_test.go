@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/agefile"
 	"palyra/internal/sandbox/celltest"
 	"palyra/internal/sessionbus"
 	"palyra/internal/vault/keepertest"
 )
 
 func TestMain(m *testing.M) {
+	agefile.Cheapen()
 	code := m.Run()
 	celltest.Clean()
 	os.Exit(code)
