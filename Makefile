@@ -165,10 +165,11 @@ faults: ## kill -9 at every durable step, at random times and during runs, and p
 		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/stage ./internal/vault
 
 .PHONY: soak
-soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, SCRIPTS=10000 generated scripts on stages, ROOMS=10000 that leave nothing, and hours of load on one daemon; SOAK=1h
+soak: ## the whole Cedar corpus, every change of every byte of attestations, CHECKS=5000 rounds beside the Rust engine, SCRIPTS=10000 generated scripts on stages, ROOMS=10000 that leave nothing, and hours of load on one daemon; SOAK=1h
 	@scripts/setup.sh test
 	$(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run GeneratedScripts ./internal/stage -rapid.checks=$(SCRIPTS)
 	PALYRA_CORPUS=full $(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run 'Corpus|Rust|Index|Ladder|Error' ./internal/policy -rapid.checks=$(CHECKS)
+	PALYRA_CORPUS=full $(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run EveryByte ./internal/attest ./cmd/palyra-verify
 	PALYRA_ROOMS=$(ROOMS) $(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run RoomsLeaveNothing ./internal/e2e
 	PALYRA_SOAK=$(SOAK) $(TOOL) gotestsum --format testname -- -count 1 -timeout 25h -run Soak ./internal/e2e
 

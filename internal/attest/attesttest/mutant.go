@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"os"
 )
 
 // replacements are what the byte at a place is changed into: another bit, a digit or letter, a space, invalid
@@ -16,13 +17,23 @@ func replacements(pos int, b byte) []byte {
 	return []byte{b ^ 1, word, ' ', 0xff, [...]byte{b ^ 0x20, '"', '\\'}[pos%3]}
 }
 
-// Mutants calls f for every byte of text with every replacement of that byte. f must not keep the slice. same says
-// that only white space between tokens changed.
+// each is how many of a byte's five replacements are tried, in turn from byte to byte: a sample, and all with
+// PALYRA_CORPUS=full ('make soak').
+func each() int {
+	if os.Getenv("PALYRA_CORPUS") == "full" {
+		return 5
+	}
+	return 2
+}
+
+// Mutants calls f for every byte of text with replacements of that byte: each is replaced, and after five bytes each kind
+// of replacement was tried as often as the others. f must not keep the slice. same says that only white space between tokens
+// changed.
 func Mutants(text []byte, f func(pos int, mutant []byte, same bool)) {
-	want, mutant := compacted(text), bytes.Clone(text)
+	want, mutant, most := compacted(text), bytes.Clone(text), each()
 	for i, b := range text {
-		for _, r := range replacements(i, b) {
-			if r == b {
+		for k, r := range replacements(i, b) {
+			if r == b || (k+2*i)%5 >= most {
 				continue
 			}
 			mutant[i] = r
