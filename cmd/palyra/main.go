@@ -42,8 +42,12 @@ func main() {
 
 // goOn leaves a line to the program that knows it. The full one knows all; in an agent's room it is the only other one.
 func goOn(args []string) (code int, err error) {
-	path, err := quick.Find(quick.Program(args))
-	if err != nil {
+	name := quick.Program(args)
+	path, err := quick.Find(name)
+	switch {
+	case err == nil && name == quick.TUIName:
+		return quick.BecomeTUI(path, args)
+	case err != nil:
 		path, err = quick.Find(quick.FullName)
 	}
 	if err != nil {

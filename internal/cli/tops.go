@@ -75,7 +75,7 @@ func tops() []root.Top {
 		{Names: "skills", Make: skills.Command},
 		{Names: "setup", Make: func(inv *invocation.Invocation) *cobra.Command { return setup.Command(inv, another(inv)) }},
 		{Names: "config", Make: configuration.Command},
-		{Names: "tui", Make: func(inv *invocation.Invocation) *cobra.Command { return tui.Command(inv, inside) }},
+		{Names: "tui", Make: func(inv *invocation.Invocation) *cobra.Command { return tui.Command(inv, inside, false) }},
 		{Names: manName, Make: manCommand, All: true},
 		{Names: "exit-codes", Make: func(*invocation.Invocation) *cobra.Command { return exit.Topic() }},
 		{Names: "environment", Make: func(*invocation.Invocation) *cobra.Command { return configuration.EnvironmentTopic() }},

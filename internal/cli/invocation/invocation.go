@@ -18,6 +18,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/quick"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/config"
@@ -185,15 +186,7 @@ func (inv *Invocation) Person() bool { return terminal.Is(inv.Stderr) && !inv.Fo
 
 // Colours reports whether w should get colours.
 func (inv *Invocation) Colours(w io.Writer) bool {
-	if inv.NoColor || inv.JSON || !terminal.Is(w) {
-		return false
-	}
-	for _, pair := range inv.Env {
-		if name, value, _ := strings.Cut(pair, "="); name == "NO_COLOR" && value != "" || pair == "TERM=dumb" {
-			return false
-		}
-	}
-	return true
+	return !inv.NoColor && !inv.JSON && terminal.Is(w) && !quick.Colourless(inv.Env)
 }
 
 // Secret asks for a line that is not shown. Ctrl-C ends the command, as it does everywhere else.

@@ -106,6 +106,14 @@ func namesAnother(env []string) bool {
 	})
 }
 
+// Colourless reports whether the environment asks for no colours.
+func Colourless(env []string) bool {
+	return slices.ContainsFunc(env, func(pair string) bool {
+		name, value, _ := strings.Cut(pair, "=")
+		return name == "NO_COLOR" && value != "" || pair == "TERM=dumb"
+	})
+}
+
 // The flags of exec by which the full program goes on: the descriptors of a connection and of what came by it, and a
 // signal that came as well.
 const (

@@ -27,11 +27,15 @@ import (
 type Runner func(ctx context.Context, out io.Writer, args ...string) error
 
 // Options are the flags.
-type Options struct{ Plain, Bell, Desktop, Mouse bool }
+type Options struct {
+	Plain, Bell, Desktop, Mouse bool
 
-// Command is `palyra tui`.
-func Command(inv *invocation.Invocation, another func(*invocation.Invocation) Runner) *cobra.Command {
-	var o Options
+	Drawn bool // the first screen is on the terminal already
+}
+
+// Command is `palyra tui`, with the first screen drawn before or not.
+func Command(inv *invocation.Invocation, another func(*invocation.Invocation) Runner, drawn bool) *cobra.Command {
+	o := Options{Drawn: drawn}
 	cmd := &cobra.Command{
 		Use: "tui", Short: "See what waits, decide, undo: one inbox on the whole screen", Args: syntax.Takes(),
 		Long: "Shows the questions of all agents and sessions, the effect first, with runs, changes, leases, the\n" +
@@ -90,7 +94,7 @@ func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocati
 	}
 	var drawn first
 	if !o.Plain {
-		drawn.draw(m, inv.Stdout) // all else is done meanwhile
+		drawn.draw(m, inv.Stdout, o.Drawn) // all else is done meanwhile
 		defer drawn.leave()
 	}
 	c, err := inv.Operator()

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/tui/opening"
 )
 
 // first is the terminal, with the first screen drawn on it at once. Bubbletea draws when its clock ticks, and that is as
@@ -18,18 +19,19 @@ type first struct {
 	alone atomic.Bool // bubbletea has not entered the screen that we entered
 }
 
-// draw draws the first screen, where out is a terminal.
-func (f *first) draw(m *model, out io.Writer) {
+// draw draws the first screen, where out is a terminal and it was not drawn already.
+func (f *first) draw(m *model, out io.Writer, was bool) {
 	var ok bool
 	if f.File, ok = out.(*os.File); !ok {
 		return
 	}
-	if m.width, m.height = screen.TerminalSize(f.File); m.width == 0 || m.height == 0 {
+	f.alone.Store(was)
+	m.width, m.height = screen.TerminalSize(f.File)
+	if was || m.width == 0 || m.height == 0 {
 		return
 	}
 	f.alone.Store(true)
-	_, _ = f.File.WriteString(ansi.SetModeAltScreenSaveCursor + ansi.CursorHomePosition + ansi.EraseEntireScreen +
-		strings.Join(m.screen(), "\r\n"))
+	opening.Draw(f.File, m.screen())
 }
 
 // Write leaves out that the screen is entered, the first time: it was.
@@ -46,6 +48,6 @@ func (f *first) Write(p []byte) (int, error) {
 // leave goes back to the screen from before, where bubbletea does not.
 func (f *first) leave() {
 	if f.alone.Load() {
-		_, _ = f.File.WriteString(ansi.ResetModeAltScreenSaveCursor)
+		opening.Leave(f.File)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"palyra/client"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/tui/opening"
 	"palyra/internal/show"
 )
 
@@ -33,7 +34,7 @@ const (
 	sections
 )
 
-var names = [sections]string{"Inbox", "Runs", "Changes", "Leases", "Journal", "Status"}
+var names = [sections]string(opening.Sections)
 
 // row is one thing of a list.
 type row struct {

@@ -8,6 +8,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/tui/opening"
 	"palyra/internal/show"
 )
 
@@ -18,7 +19,7 @@ var columns = [sections]struct {
 	widths []int
 	few    []bool
 }{
-	inbox:   {[]string{"RISK", "LEFT", "ASKED BY", "WANTS"}, []int{8, 7, 16}, []bool{true, false, false}},
+	inbox:   {opening.Cells, opening.Widths, []bool{true, false, false}},
 	runs:    {[]string{"STATE", "STARTED", "PROVIDER", "RUN"}, []int{12, 20, 16}, []bool{true, false, false}},
 	changed: {[]string{"STATE", "AT", "PATHS", "WHAT"}, []int{7, 20, 6}, []bool{true, false, false}},
 	leases:  {[]string{"SCOPE", "LEFT", "FOR", "COVERS"}, []int{10, 8, 16}, []bool{true, false, false}},

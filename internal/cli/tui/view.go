@@ -6,15 +6,14 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"palyra/internal/cli/tui/opening"
 )
 
 // Sizes of the screen.
 const (
-	wideFrom  = 110 // columns from which on a list and its pane stand side by side
-	mostList  = 52  // columns of the list then, at most
-	fewColumn = 70  // columns below which a row has its first and last cell only
-	headLines = 2   // lines above the body: the sections, and what the list's cells are
-	mostTold  = 4   // lines of what is told: it takes them from the body, and is cut after that
+	headLines = 2 // lines above the body: the sections, and what the list's cells are
+	mostTold  = 4 // lines of what is told: it takes them from the body, and is cut after that
 )
 
 // View implements tea.Model.
@@ -27,14 +26,14 @@ func (m *model) View() tea.View {
 	return v
 }
 
-func (m *model) wide() bool { return m.width >= wideFrom }
+func (m *model) wide() bool { return m.width >= opening.WideFrom }
 
 // body is how many lines a list or a pane has.
 func (m *model) body() int { return max(1, m.height-headLines-len(m.foot())) }
 
 func (m *model) listWidth() int {
 	if m.wide() {
-		return min(mostList, m.width/2)
+		return min(opening.MostList, m.width/2)
 	}
 	return m.width
 }
@@ -76,7 +75,7 @@ func (m *model) screen() []string {
 func (m *model) bar() string {
 	state := "connected"
 	if !m.found {
-		state = "connecting …"
+		state = opening.Connecting
 	}
 	if m.lost != "" {
 		state = m.style.Alarm("no daemon: " + m.lost)
@@ -126,7 +125,7 @@ func (m *model) listLines() []string {
 	case l.err != "":
 		out = append(out, "  "+m.style.Alarm(l.err))
 	case !l.shown:
-		out = append(out, "  …")
+		out = append(out, "  "+opening.Loading)
 	case len(l.rows) == 0:
 		out = append(out, "  "+m.emptyText())
 	}
@@ -161,7 +160,7 @@ func (m *model) cells(cells []string) string {
 	c, width := columns[m.at], m.listWidth()-2
 	var b strings.Builder
 	for i, text := range cells[:len(cells)-1] {
-		if width >= fewColumn || c.few[i] || m.wide() && i == 0 {
+		if width >= opening.FewColumn || c.few[i] || m.wide() && i == 0 {
 			b.WriteString(pad(text, c.widths[i]) + " ")
 		}
 	}
@@ -172,7 +171,7 @@ func (m *model) cells(cells []string) string {
 func (m *model) paneLines() []string {
 	n := m.body()
 	if m.pane == nil {
-		return m.cut([]string{"", m.style.Calm("Enter shows what you stand on")}, n+1)
+		return m.cut([]string{"", m.style.Calm(opening.Empty)}, n+1)
 	}
 	lines := m.laid(m.pane.lines, m.paneWidth())
 	top := max(0, min(m.pane.top, len(lines)-n))
@@ -244,7 +243,7 @@ func (m *model) fieldKeys() string {
 func (m *model) keys() string {
 	words := []string{}
 	if m.pane == nil || m.wide() {
-		words = append(words, "Enter: show")
+		words = append(words, opening.Keys[0])
 	} else {
 		words = append(words, "Esc: back")
 	}
@@ -258,7 +257,7 @@ func (m *model) keys() string {
 	case m.at == runs:
 		words = append(words, "x: cancel")
 	}
-	return m.style.Calm(strings.Join(append(words, "/: find", "?: help", "q: quit"), "   "))
+	return m.style.Calm(strings.Join(append(words, opening.Keys[1:]...), "   "))
 }
 
 var helpLines = strings.Split(`

@@ -10,7 +10,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 
@@ -26,15 +28,40 @@ import (
 	"palyra/internal/cli/quick"
 	"palyra/internal/cli/root"
 	"palyra/internal/cli/tui"
+	"palyra/internal/cli/tui/opening"
 )
 
-// Run is the program.
-func Run(version string) int { return root.Run(version, commands) }
+// Run is the program. The small one has drawn the first screen of most that call it.
+func Run(version string) int {
+	args, drawn := opening.Unmarked(os.Args)
+	if drawn {
+		os.Args = args
+		endAtSecond()
+	}
+	return root.Run(version, parts{drawn}.commands)
+}
+
+// endAtSecond ends the process at the second Ctrl-C: it was started with that ignored, so nothing else would.
+func endAtSecond() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt)
+	go func() {
+		<-signals
+		<-signals
+		opening.Leave(os.Stdout)
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = self.Kill()
+		}
+	}()
+}
+
+// parts makes the commands, of a terminal with the first screen or without.
+type parts struct{ drawn bool }
 
 // own are the commands that are here.
-func own() []root.Top {
+func (p parts) own() []root.Top {
 	return []root.Top{
-		{Names: "tui", Make: func(inv *invocation.Invocation) *cobra.Command { return tui.Command(inv, runner) }},
+		{Names: "tui", Make: func(inv *invocation.Invocation) *cobra.Command { return tui.Command(inv, p.runner, p.drawn) }},
 		{Names: "runs", Make: execute.RunsCommand},
 		{Names: "changes", Make: changes.Command},
 		{Names: "undo", Make: changes.Undo},
@@ -44,10 +71,10 @@ func own() []root.Top {
 }
 
 // commands makes the one that words call, which is the inbox where they call none.
-func commands(inv *invocation.Invocation, words ...string) *cobra.Command {
+func (p parts) commands(inv *invocation.Invocation, words ...string) *cobra.Command {
 	return root.New(inv, func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 && tui.Ready(inv) {
-			return tui.Run(cmd.Context(), inv, runner, tui.Options{})
+			return tui.Run(cmd.Context(), inv, p.runner, tui.Options{})
 		}
 		full, err := quick.Find(quick.FullName)
 		if err != nil {
@@ -58,14 +85,14 @@ func commands(inv *invocation.Invocation, words ...string) *cobra.Command {
 			err = exit.Error{Code: code}
 		}
 		return err
-	}, root.Called(own(), inv, words)...)
+	}, root.Called(p.own(), inv, words)...)
 }
 
 // runner runs a command here, where it is here, and else in palyra-full.
-func runner(inv *invocation.Invocation) tui.Runner {
-	here := root.Another(commands, inv)
+func (p parts) runner(inv *invocation.Invocation) tui.Runner {
+	here := root.Another(p.commands, inv)
 	return func(ctx context.Context, out io.Writer, args ...string) error {
-		isOwn := slices.ContainsFunc(own(), func(t root.Top) bool { return t.Names == args[0] })
+		isOwn := slices.ContainsFunc(p.own(), func(t root.Top) bool { return t.Names == args[0] })
 		if args = tui.There(inv, args); isOwn {
 			return here(ctx, out, args...)
 		}

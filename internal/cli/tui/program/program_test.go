@@ -11,7 +11,31 @@ import (
 	"palyra"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/quick"
+	"palyra/internal/cli/tui/opening"
 )
+
+// A line for which the small program draws the first screen is taken, and no message comes in between.
+func TestPlainLinesAreTaken(t *testing.T) {
+	for _, line := range []string{
+		"tui", "tui --bell --desktop --mouse", "--home tui tui", "tui --home -x", "--home=/x --no-color tui", "tui --home= --no-color --no-color",
+	} {
+		args := strings.Fields(line)
+		if ok, _ := opening.Plain(args); !ok {
+			t.Errorf("%s: nothing is drawn", line)
+		}
+		root := parts{}.commands(&invocation.Invocation{}, args...)
+		cmd, rest, err := root.Find(args)
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err == nil {
+			err = cmd.ValidateArgs(cmd.Flags().Args())
+		}
+		if err != nil || cmd.Name() != "tui" {
+			t.Errorf("%s: %s, %v", line, cmd.Name(), err)
+		}
+	}
+}
 
 // What the program has not itself is run in the full one beside it: its output is passed on, why it failed is told, and it
 // has nothing to read and no terminal.
