@@ -23,19 +23,21 @@ type world struct {
 	ids   int
 
 	// The ledger.
-	rows    map[palyra.CallID]palyra.Call
-	journal []palyra.Event
-	failAt  int  // the n-th Record fails; 0: none
-	kept    bool // it fails after it kept everything
-	records int
-	refuse  func(palyra.Event) error // the world moved: nothing is written
-	labels  func() ([]string, error)
-	covers  func(*palyra.Call) bool // nil: the lease covers every call
+	rows     map[palyra.CallID]palyra.Call
+	journal  []palyra.Event
+	failAt   int  // the n-th Record fails; 0: none
+	kept     bool // it fails after it kept everything
+	records  int
+	refuse   func(palyra.Event) error // the world moved: nothing is written
+	labels   func() ([]string, error)
+	recordIn func(kinds []string)    // what recording takes
+	covers   func(*palyra.Call) bool // nil: the lease covers every call
 
 	// The other parts.
 	admit     func() (palyra.Tool, error)
 	resolve   func() (palyra.Plan, error)
-	resolveIn func(context.Context) error // what resolving takes
+	resolveIn func(context.Context) error                // what resolving takes
+	resolveAs func(context.Context) (palyra.Plan, error) // instead of both
 	foresee   func(context.Context, *palyra.Call) (func(bool), error)
 	verdict   func(palyra.Request) palyra.Verdict
 	lease     *palyra.Decision
@@ -177,6 +179,9 @@ func (w *world) hear(e palyra.Event) {
 func (w *world) Record(ctx context.Context, c *palyra.Call, events ...palyra.Event) (palyra.Position, error) {
 	w.checkRecordContext(ctx)
 	kinds := kindsOf(events)
+	if w.recordIn != nil {
+		w.recordIn(kinds)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.records++
@@ -320,6 +325,9 @@ func (w *world) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error
 	w.note("resolve")
 	if c.Tool.Name == "" {
 		w.t.Error("resolved before it was admitted")
+	}
+	if w.resolveAs != nil {
+		return w.resolveAs(ctx)
 	}
 	if w.resolveIn != nil {
 		if err := w.resolveIn(ctx); err != nil {

@@ -272,7 +272,11 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 	}
 	w.call.Grant = grant.ID()
 	w.moveTo(palyra.Granted)
+	confirmed, drop := w.confirmAhead(ctx, grant)
 	pos, err := w.record(ctx, granted(w.call)) // barrier: nothing has run before this line
+	if err != nil {
+		drop()
+	}
 	switch {
 	case palyra.CodeOf(err) == palyra.Conflict: // the lease was spent, revoked or expired meanwhile
 		w.call.Grant = ""
@@ -284,7 +288,7 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 
 	clock, end := startClock(ctx, wallOf(w.call.Plan))
 	defer end()
-	launch, err := w.confirm(clock, grant) // what would run now is what was judged, or nothing runs
+	launch, err := confirmed(clock) // what would run now is what was judged, or nothing runs
 	if err != nil {
 		w.Log.Warn("a call was not launched", "call", w.call.ID, "err", err)
 		return w.refuse(ctx, palyra.LayerTier, err)

@@ -207,11 +207,10 @@ func wallOf(p palyra.Plan) time.Duration {
 	return defaultWall
 }
 
-// confirm resolves the call again, now that its granted line is durable, and makes
-// the launch if the plan is still the one that was judged.
-func (w *walk) confirm(ctx context.Context, g palyra.Grant) (l palyra.Launch, err error) {
+// confirm resolves the call again, and makes the launch if the plan is still the one that was judged.
+func (w *walk) confirm(ctx context.Context, c *palyra.Call, g palyra.Grant) (l palyra.Launch, err error) {
 	defer recoverPanic(&err)
-	now, err := w.Planner.Resolve(ctx, w.call)
+	now, err := w.Planner.Resolve(ctx, c)
 	if err != nil {
 		return palyra.Launch{}, g.Plan().Unresolved(ctx, err)
 	}
