@@ -36,7 +36,19 @@ var credentials = []string{
 }
 
 // refuse says why dir, owned by owner, can never be a workspace.
-func (r *Registry) refuse(g glance, dir string, owner int64) error {
+func (r *Registry) refuse(g *glance, dir string, owner int64) error {
+	of, homes := asked{dir, owner}, r.users.homesOf(r.euid, owner)
+	if r.passed.still(of, homes) {
+		return nil
+	}
+	err := r.rules(g, dir, homes)
+	if err == nil {
+		r.passed.keep(of, homes, g)
+	}
+	return err
+}
+
+func (r *Registry) rules(g *glance, dir string, homes []string) error {
 	const remedy = "name a project directory of your own, for example %s"
 	for _, own := range r.Own {
 		if g.touches(dir, own) {
@@ -47,7 +59,7 @@ func (r *Registry) refuse(g glance, dir string, owner int64) error {
 	if up := filepath.Dir(dir); (up == "/home" || up == "/Users") && dir != up { // also where the system does not know the user
 		return denied("%s is a home directory", show(dir)).WithRemedy(remedy, filepath.Join(dir, "project"))
 	}
-	for _, home := range r.users.homesOf(r.euid, owner) {
+	for _, home := range homes {
 		if g.within(dir, home) {
 			return denied("%s is a home directory, or contains one", show(dir)).WithRemedy(remedy, filepath.Join(home, "project"))
 		}
@@ -127,7 +139,11 @@ func (d *directory) homeOf(uid int64) string {
 
 // glance is one look at the file system: every name is asked about once,
 // because the same few directories lie above everything that is compared.
-type glance map[string]sight
+type glance struct {
+	sights map[string]sight
+	seen   []glimpsed // all that was asked about
+	linked bool       // one of them was a link
+}
 
 // sight is what a path leads to.
 type sight struct {
@@ -135,28 +151,28 @@ type sight struct {
 	id   identity // zero: it cannot be looked at
 }
 
-func newGlance() glance { return glance{} }
+func newGlance() *glance { return &glance{sights: map[string]sight{}} }
 
 // look returns what a clean path leads to, by way of the directory above it.
-func (g glance) look(path string) sight {
-	s, known := g[path]
+func (g *glance) look(path string) sight {
+	s, known := g.sights[path]
 	if known {
 		return s
 	}
 	s.real = path
 	if up := filepath.Dir(path); up == path {
-		s.id, _ = glimpse(path)
+		s.id, _ = g.glimpse(path)
 	} else if above := g.look(up); above.id != (identity{}) {
-		s = above.follow(path)
+		s = g.follow(above, path)
 	}
-	g[path] = s
+	g.sights[path] = s
 	return s
 }
 
 // follow returns what a path leads to whose directory was looked at.
-func (above sight) follow(path string) sight {
+func (g *glance) follow(above sight, path string) sight {
 	at := filepath.Join(above.real, filepath.Base(path))
-	id, link := glimpse(at)
+	id, link := g.glimpse(at)
 	if !link {
 		if id == (identity{}) {
 			at = path
@@ -170,12 +186,18 @@ func (above sight) follow(path string) sight {
 	return s
 }
 
+func (g *glance) glimpse(path string) (id identity, link bool) {
+	id, link = glimpse(path)
+	g.seen, g.linked = append(g.seen, glimpsed{path, id}), g.linked || link
+	return id, link
+}
+
 // touches reports whether one directory contains the other, or they are one.
-func (g glance) touches(a, b string) bool { return g.within(b, a) || g.within(a, b) }
+func (g *glance) touches(a, b string) bool { return g.within(b, a) || g.within(a, b) }
 
 // within reports whether dir is top or lies in it, by name and by what the names stand for: links, bind mounts and
 // file systems that ignore case give one directory several names.
-func (g glance) within(top, dir string) bool {
+func (g *glance) within(top, dir string) bool {
 	if subpath.Within(top, dir) {
 		return true
 	}

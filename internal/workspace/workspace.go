@@ -49,9 +49,10 @@ type Config struct {
 // Registry is the registered workspaces and the rules for all of them.
 type Registry struct {
 	Config
-	euid  int64
-	found *store.Memo[string, *palyra.Workspace] // by directory, the nearest one; nil: none
-	users directory
+	euid   int64
+	found  *store.Memo[string, *palyra.Workspace] // by directory, the nearest one; nil: none
+	users  directory
+	passed passed
 }
 
 // maxFound bounds how many directories are remembered.
