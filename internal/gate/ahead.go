@@ -7,7 +7,8 @@ import (
 	"palyra"
 )
 
-// newEnough is how old a look at what would run may be when its run begins. It is older only after a slow barrier; then it is made again.
+// newEnough is how old a look at what would run may be when its run begins. It is older only after a slow barrier; then
+// it is made again.
 const newEnough = 50 * time.Millisecond
 
 // confirmation is what came of resolving a call again.
@@ -17,9 +18,10 @@ type confirmation struct {
 	begun  time.Time
 }
 
-// confirmAhead has the call of a program resolved again while its granted line becomes durable, which takes as long, and returns what gives
-// the launch once it is. Only a launch that is new enough counts: whatever else came of it, the call is resolved once more. Other calls are
-// resolved then only, sooner than somebody else could be asked to. Nothing runs by resolving; drop ends it where the call goes no further.
+// confirmAhead has the call of a program resolved again while its granted line becomes durable, which takes as long, and
+// returns what gives the launch once it is. Only a launch that is new enough counts: whatever else came of it, the call
+// is resolved once more. Calls of other tools are resolved then only, sooner than somebody else could be asked to.
+// Nothing runs by resolving; drop ends it where the call goes no further.
 func (w *walk) confirmAhead(ctx context.Context, g palyra.Grant) (launch func(context.Context) (palyra.Launch, error), drop func()) {
 	after := func(clock context.Context) (palyra.Launch, error) { return w.confirm(clock, w.call, g) }
 	if t := w.call.Plan.Tier; t != palyra.TierB && t != palyra.TierC {

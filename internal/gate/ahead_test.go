@@ -18,8 +18,8 @@ func program() palyra.Plan {
 	return p
 }
 
-// A program is looked at again while its granted line becomes durable, and runs after both. Only a look that came out well and is new counts;
-// after any other there is one more, which alone decides.
+// A program is looked at again while its granted line becomes durable, and runs after both. Only a look that came out
+// well and is new counts; after any other there is one more, which alone decides.
 func TestAProgramIsResolvedAgainBesideTheBarrier(t *testing.T) {
 	changed := program()
 	changed.Inputs = []palyra.Input{{Path: "b", Mode: 4}}

@@ -11,8 +11,8 @@ type glimpsed struct {
 	id   identity // zero: nothing that can be looked at
 }
 
-// passed remembers directories that the rules allow, with all that was looked at for it: while every path is what it was, the rules say the same.
-// A directory is not remembered where a link was on the way.
+// passed remembers directories that the rules allow, with all that was looked at for it: while every path is what it
+// was, the rules say the same. A directory is not remembered where a link was on the way.
 type passed struct {
 	mu  sync.Mutex
 	all map[asked]look

@@ -74,7 +74,9 @@ func firstOf(errs ...error) error {
 func TestRememberedLikeLookedAt(t *testing.T) {
 	d := newDesk(t)
 	d.ok(os.MkdirAll(d.path("pool"), 0o755))
-	names := []string{"ws", "ws/sub", "ws/sub/deep", "state", "config", "run", "pool", "pool/a", "homes/me/.ssh", "homes/me/project", "homes/me"}
+	names := []string{
+		"ws", "ws/sub", "ws/sub/deep", "state", "config", "run", "pool", "pool/a", "homes/me/.ssh", "homes/me/project", "homes/me",
+	}
 	rng := rand.New(rand.NewPCG(11, 5))
 	pick := func() string { return d.path(names[rng.IntN(len(names))]) }
 	both := [2]int{}
