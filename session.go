@@ -88,7 +88,8 @@ type KeyUse string
 const (
 	KeyJournal     KeyUse = "journal"
 	KeyAttestation KeyUse = "attestation"
-	KeyCA          KeyUse = "ca" // certificates of paired devices
+	KeyCA          KeyUse = "ca"   // certificates of paired devices
+	KeyPush        KeyUse = "push" // requests to push services
 )
 
 // Snapshot is the security configuration in force for a call. It is stored once per digest.

@@ -140,7 +140,7 @@ func readPrivate(dir, path string) ([]byte, error) {
 // explain turns durable's finding about a path into an error with a remedy.
 func explain(err error) error {
 	if open := (*durable.UnsafeError)(nil); errors.As(err, &open) {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the device authority's key is not safe in %s: %s", open.Path,
+		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "a key of the daemon's is not safe in %s: %s", open.Path,
 			open.Why).
 			WithRemedy("%s; if others may have read the key, rotate it", open.Fix)
 	}

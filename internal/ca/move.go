@@ -96,9 +96,9 @@ func (m *Movable) Place(ctx context.Context, name string) (p Place, err error) {
 	return p, nil
 }
 
-// move brings a key into the vault, or back into its file. At every moment one of them has it, or both have the same: it is
+// Move brings a key into the vault, or back into its file. At every moment one of them has it, or both have the same: it is
 // read back before it is removed where it was.
-func (m *Movable) move(ctx context.Context, name string, toVault bool, v Vault) error {
+func (m *Movable) Move(ctx context.Context, name string, toVault bool, v Vault) error {
 	place, err := m.Place(ctx, name)
 	if err != nil || place == (Place{File: !toVault, Vault: toVault}) {
 		return err
@@ -115,7 +115,7 @@ func (m *Movable) move(ctx context.Context, name string, toVault bool, v Vault) 
 	if err := to.Store(ctx, name, key); err != nil {
 		return err
 	}
-	m.point("ca.copied/kept")
+	m.point(name + ".copied/kept")
 	if err := gives(ctx, to, name, key); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (m *Movable) move(ctx context.Context, name string, toVault bool, v Vault) 
 	if err := os.Remove(filepath.Join(m.files.dir, name+keyExt)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("ca: move: %w", err)
 	}
-	m.point("ca.unfiled/lost")
+	m.point(name + ".unfiled/lost")
 	if err := durable.SyncDir(m.files.dir); err != nil {
 		return fmt.Errorf("ca: move: %w", err)
 	}
@@ -158,7 +158,7 @@ func (a *Authority) Move(ctx context.Context, m *Movable, toVault bool, v Vault)
 		return ctx.Err()
 	}
 	defer func() { <-a.turn }()
-	return m.move(ctx, secretName, toVault, v)
+	return m.Move(ctx, secretName, toVault, v)
 }
 
 // Place is where the authority's keys lie, and why they cannot be used.

@@ -39,8 +39,8 @@ func (d *Daemon) openDevices(ctx context.Context) (err error) {
 		return err
 	}
 	d.push, err = push.New(ctx, push.Config{
-		Settings: d.Settings, DB: d.db, Append: d.journal.Append, Desk: d.desk, Registry: d.access, Now: now, Log: d.Log,
-		Trouble: func(err error) { d.trouble.Set("push", err) },
+		Settings: d.Settings, DB: d.db, Keys: d.devices.Keys, Append: d.journal.Append, Desk: d.desk, Registry: d.access, Now: now,
+		Trouble: func(err error) { d.trouble.Set("push", err) }, Log: d.Log,
 	})
 	if err != nil {
 		return err

@@ -29,9 +29,22 @@ func (d *daemon) places() map[palyra.KeyUse]client.KeyPlace {
 	return out
 }
 
+// pushContact has browsers told while they are closed, so that there is a key for that.
+const pushContact = "PALYRA_CONSOLE_PUSH=mailto:me@example.com"
+
+// pushKey is the key by which push services know the daemon, as its file has it.
+func (d *daemon) pushKey() string {
+	d.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(d.home, "keys", "push.key"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(raw)
+}
+
 // privateFiles are the files of the daemon's own signing keys.
 func (d *daemon) privateFiles() (names []string) {
-	for _, name := range []string{"journal.key", "attestation.key", "ca.key"} {
+	for _, name := range []string{"journal.key", "attestation.key", "ca.key", "push.key"} {
 		if _, err := os.Lstat(filepath.Join(d.home, "keys", name)); err == nil {
 			names = append(names, name)
 		}
@@ -71,7 +84,7 @@ func TestTheDaemonsKeysInTheVault(t *testing.T) {
 	const words = "correct horse battery"
 	d, m := newDaemon(t), newElsewhere(t)
 	remote := "PALYRA_REMOTE_LISTEN=" + freePort(t)
-	d.mustStart(remote)
+	d.mustStart(remote, pushContact)
 	if err := d.pairing(t.Context(), m, "laptop", "", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +97,10 @@ func TestTheDaemonsKeysInTheVault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := d.works("keys", "where"); strings.Count(out, "a file of the daemon's user") != 3 {
+	if out := d.works("keys", "where"); strings.Count(out, "a file of the daemon's user") != 4 {
 		t.Errorf("where:\n%s", out)
 	}
-	if out := d.works("keys", "move", "vault"); strings.Count(out, "the vault") != 2 {
+	if out := d.works("keys", "move", "vault"); strings.Count(out, "the vault") != 3 {
 		t.Errorf("moved:\n%s", out)
 	}
 	if got := d.privateFiles(); !slices.Equal(got, []string{"journal.key"}) {
@@ -106,7 +119,7 @@ func TestTheDaemonsKeysInTheVault(t *testing.T) {
 	}
 	d.attested("rotated")
 	d.stop()
-	d.mustStart(remote) // it starts locked
+	d.mustStart(remote, pushContact) // it starts locked
 	for _, r := range []client.CallRequest{echo("locked"), write(d.work, "f", "x")} {
 		out, err := d.client(client.AgentDoor).Call(t.Context(), r, nil)
 		if err != nil || out.Outcome != palyra.OutcomeRefused || out.ReasonCode != palyra.ReasonVaultLocked ||
@@ -114,7 +127,8 @@ func TestTheDaemonsKeysInTheVault(t *testing.T) {
 			t.Errorf("a call: %+v, %v", out, err)
 		}
 	}
-	if p := d.places(); p[palyra.KeyAttestation].Locked == "" || p[palyra.KeyCA].Remedy == "" || p[palyra.KeyJournal].Locked != "" {
+	if p := d.places(); p[palyra.KeyAttestation].Locked == "" ||
+		p[palyra.KeyCA].Remedy == "" || p[palyra.KeyPush].Locked == "" || p[palyra.KeyJournal].Locked != "" {
 		t.Errorf("%+v", p)
 	}
 	if out := d.works("status"); !strings.Contains(out, "calls are refused") || !strings.Contains(out, "no device comes in") {
@@ -127,7 +141,7 @@ func TestTheDaemonsKeysInTheVault(t *testing.T) {
 	d.works("keys", "rotate", "journal")
 	d.works("journal", "verify")
 	d.stop()
-	d.mustStart(remote)
+	d.mustStart(remote, pushContact)
 	if err := d.client(client.OperatorDoor).UnlockVault(t.Context(), palyra.NewSecret([]byte(words))); err != nil {
 		t.Fatal(err)
 	}
@@ -141,14 +155,14 @@ func TestTheDaemonsKeysInTheVault(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.works("keys", "move", "files")
-	if got := d.privateFiles(); len(got) != 3 {
+	if got := d.privateFiles(); len(got) != 4 {
 		t.Errorf("files: %v", got)
 	}
 	if now, err := os.ReadFile(filepath.Join(d.home, "keys", "attestation.key")); err != nil || string(now) == string(before) {
 		t.Errorf("the file is that of before the rotation: %v", err)
 	}
 	d.stop()
-	d.mustStart(remote) // locked, and nothing needs it
+	d.mustStart(remote, pushContact) // locked, and nothing needs it
 	d.attested("back")
 	if err := far(); err != nil {
 		t.Errorf("the device: %v", err)
@@ -177,9 +191,9 @@ func TestKillAtEveryStepOfMovingKeys(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "points")
 	whole := newDaemon(t)
-	whole.mustStart()
+	whole.mustStart(pushContact)
 	whole.stop()
-	whole.mustStart("PALYRA_FAULT_LOG=" + log)
+	whole.mustStart("PALYRA_FAULT_LOG="+log, pushContact)
 	if err := moves(t.Context(), whole); err != nil {
 		t.Fatalf("%v\n%s", err, whole.log)
 	}
@@ -191,9 +205,9 @@ func TestKillAtEveryStepOfMovingKeys(t *testing.T) {
 	all := strings.Fields(string(raw))
 	slices.Sort(all)
 	all = slices.DeleteFunc(slices.Compact(all), func(p string) bool {
-		return !strings.HasPrefix(p, "key.") && !strings.HasPrefix(p, "ca.") && !strings.HasPrefix(p, "vault.")
+		return !strings.HasPrefix(p, "key.") && !strings.HasPrefix(p, "ca.") && !strings.HasPrefix(p, "push.") && !strings.HasPrefix(p, "vault.")
 	})
-	if len(all) < 10 {
+	if len(all) < 12 || !slices.Contains(all, "push.copied/kept") || !slices.Contains(all, "push.unfiled/lost") {
 		t.Fatalf("only %d points: %v", len(all), all)
 	}
 	t.Logf("points: %v", all)
@@ -201,10 +215,11 @@ func TestKillAtEveryStepOfMovingKeys(t *testing.T) {
 		t.Run(strings.ReplaceAll(point, "/", "_"), func(t *testing.T) {
 			t.Parallel()
 			d := newDaemon(t)
-			d.mustStart()
+			d.mustStart(pushContact)
 			d.attested("before")
+			known := d.pushKey()
 			d.stop()
-			if d.start("PALYRA_FAULT=" + point) {
+			if d.start("PALYRA_FAULT="+point, pushContact) {
 				ctx, cancel := context.WithTimeout(t.Context(), waitMost)
 				defer cancel()
 				if err := moves(ctx, d); err == nil {
@@ -212,7 +227,7 @@ func TestKillAtEveryStepOfMovingKeys(t *testing.T) {
 				}
 			}
 			<-d.done
-			d.mustStart()
+			d.mustStart(pushContact)
 			d.verify()
 			for use, p := range d.places() {
 				if p.Locked != "" {
@@ -220,11 +235,15 @@ func TestKillAtEveryStepOfMovingKeys(t *testing.T) {
 				}
 			}
 			d.attested("after")
-			for to, files := range map[string]int{"vault": 1, "files": 3} {
+			for _, to := range []string{"vault", "files"} {
+				files := map[string]int{"vault": 1, "files": 4}[to]
 				if _, err := d.client(client.OperatorDoor).MoveKeys(t.Context(), to); err != nil || len(d.privateFiles()) != files {
 					t.Fatalf("to %s: %v; files %v", to, err, d.privateFiles())
 				}
 				d.attested(to)
+			}
+			if d.pushKey() != known {
+				t.Error("push services know another key")
 			}
 			d.stop()
 		})

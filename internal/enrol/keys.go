@@ -3,6 +3,7 @@ package enrol
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"palyra"
@@ -16,7 +17,7 @@ import (
 type Keys struct {
 	*keyring.Ring
 	Authority *ca.Authority
-	Kept      *ca.Movable                                           // the authority's keys
+	Kept      *ca.Movable                                           // the authority's keys, and that for push services
 	Vault     func(by palyra.Principal, sig palyra.Signature) Vault // what is changed there is on record as theirs
 	Journal   *journal.Journal
 }
@@ -32,7 +33,13 @@ func (p Keys) Where(ctx context.Context) []wire.KeyPlace {
 		out = append(out, placeOf(use, at, err))
 	}
 	at, err := p.Authority.Place(ctx, p.Kept)
-	return append(out, placeOf(UseCA, keyring.Place{File: at.File, Vault: at.Vault}, err))
+	out = append(out, placeOf(UseCA, keyring.Place{File: at.File, Vault: at.Vault}, err))
+	if at, err = p.Kept.Place(ctx, string(palyra.KeyPush)); at == (ca.Place{}) && err == nil { // console.push was never set
+		return out
+	}
+	key, loading := p.Kept.Load(ctx, string(palyra.KeyPush))
+	key.Destroy()
+	return append(out, placeOf(palyra.KeyPush, keyring.Place{File: at.File, Vault: at.Vault}, errors.Join(err, loading)))
 }
 
 // placeOf is a place in words, and why the key cannot be used.
@@ -69,13 +76,20 @@ func (p Keys) Move(ctx context.Context, to string, by palyra.Principal, sig paly
 	if err := p.Authority.Move(ctx, p.Kept, to == MoveVault, p.Vault(by, sig)); err != nil {
 		return nil, err
 	}
+	at, err := p.Kept.Place(ctx, string(palyra.KeyPush))
+	if err == nil && at != (ca.Place{}) {
+		err = p.Kept.Move(ctx, string(palyra.KeyPush), to == MoveVault, p.Vault(by, sig))
+	}
+	if err != nil {
+		return nil, err
+	}
 	return p.Where(ctx), nil
 }
 
 // Problems says which keys cannot be used now, and what to do.
 func (p Keys) Problems(ctx context.Context) (out []string) {
 	for _, k := range p.Where(ctx) {
-		if k.Locked != "" {
+		if k.Locked != "" && k.Use != palyra.KeyPush { // what needs that one says so
 			out = append(out, fmt.Sprintf("%s; until then %s; remedy: %s", k.Locked, lacking[k.Use], k.Remedy))
 		}
 	}

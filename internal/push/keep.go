@@ -34,12 +34,17 @@ type browser struct {
 }
 
 // Notices implements the door's Notices.
-func (p *Push) Notices(context.Context) (wire.Notices, error) {
-	if p.key == nil {
+func (p *Push) Notices(ctx context.Context) (wire.Notices, error) {
+	if p.disabled() {
 		e := errOff()
 		return wire.Notices{Off: e.Text + "; " + e.Remedy}, nil
 	}
-	n := wire.Notices{PublicKey: p.key.Public()}
+	key, err := p.signer(ctx)
+	if err != nil {
+		e := palyra.AsError(unusable(err))
+		return wire.Notices{Off: e.Text + "; " + e.Remedy}, nil
+	}
+	n := wire.Notices{PublicKey: key.Public()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(p.told)) {
@@ -57,7 +62,7 @@ func errOff() *palyra.Error {
 func (p *Push) SubscribeNotices(ctx context.Context, d palyra.Device, sig palyra.Signature, endpoint string, key, auth []byte) error {
 	to := webpush.Subscription{Endpoint: endpoint, Key: key, Auth: auth}
 	switch {
-	case p.key == nil:
+	case p.disabled():
 		return errOff()
 	case !d.Browser() || d.Passkey != nil || !d.Live():
 		return palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRequired, "only a paired browser is told").

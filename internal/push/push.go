@@ -10,18 +10,15 @@ package push
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"palyra"
 	"palyra/internal/approval"
+	"palyra/internal/ca"
 	"palyra/internal/config"
-	"palyra/internal/durable"
 	"palyra/internal/egress"
 	"palyra/internal/store"
 	"palyra/internal/webpush"
@@ -44,6 +41,7 @@ type Registry interface {
 type Config struct {
 	Settings config.Config
 	DB       *store.DB
+	Keys     ca.KeyStore
 	Append   func(tx *store.Tx, e palyra.Event) (palyra.Position, error) // to the journal
 	Desk     Desk
 	Registry Registry
@@ -55,11 +53,13 @@ type Config struct {
 // Push tells browsers.
 type Push struct {
 	Config
-	key   *webpush.Key  // nil: it is off
-	guard *egress.Guard // the way to the services
+	guard *egress.Guard // the way to the services; nil: it is off
 	pace  pace
 	roots *x509.CertPool // that services are verified by; nil: the system's
 	bell  chan struct{}  // something is to be looked at
+
+	opening sync.Mutex   // held while the key is looked for
+	key     *webpush.Key // nil: it was not had yet
 
 	mu        sync.Mutex // guards what follows; a leaf lock
 	told      map[string]*browser
@@ -89,7 +89,6 @@ type pace struct {
 const (
 	maxBrowsers = 64
 	together    = 4 // services asked at a time
-	maxKeyFile  = 4 << 10
 )
 
 // New returns a Push with the subscriptions that were kept.
@@ -113,35 +112,77 @@ func New(ctx context.Context, c Config) (*Push, error) {
 	if err != nil {
 		return nil, fmt.Errorf("push: new: %w", err)
 	}
-	if p.key, err = key(filepath.Join(c.Settings.Paths.Keys, "push.key"), c.Settings.Console.Push); err != nil {
-		return nil, err
+	switch _, err := p.signer(ctx); {
+	case palyra.CodeOf(err) == palyra.NotFound:
+		err = p.makeKey(ctx)
+		if err != nil {
+			return nil, unusable(err)
+		}
+	case err != nil && !shut(err):
+		return nil, unusable(err)
 	}
 	c.Registry.OnEnd(p.credentialEnded)
 	return p, p.load(ctx)
 }
 
-// key reads the key by which services know the daemon, and makes it at the first time.
-func key(file, contact string) (*webpush.Key, error) {
-	raw, err := config.ReadPrivate(file, maxKeyFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		if raw, err = webpush.NewKey(); err == nil {
-			err = durable.WriteFile(file, raw, 0o600)
-		}
+// disabled reports whether no browser is to be told.
+func (p *Push) disabled() bool { return p.guard == nil }
+
+// signer is the key by which services know the daemon. In a vault that is locked it is found once that was opened.
+func (p *Push) signer(ctx context.Context) (*webpush.Key, error) {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	if p.key != nil {
+		return p.key, nil
 	}
-	defer clear(raw)
-	if err == nil {
-		var k *webpush.Key
-		if k, err = webpush.ParseKey(raw, contact); err == nil {
-			return k, nil
-		}
+	raw, err := p.Keys.Load(ctx, string(palyra.KeyPush))
+	if err != nil {
+		return nil, fmt.Errorf("push: key: %w", err)
 	}
-	return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the key for push services in %s cannot be used: %v", file, err).
+	defer raw.Destroy()
+	err = raw.Use(func(b []byte) (err error) {
+		p.key, err = webpush.ParseKey(b, p.Settings.Console.Push)
+		return err
+	})
+	return p.key, err
+}
+
+// makeKey makes the key at the first time.
+func (p *Push) makeKey(ctx context.Context) error {
+	raw, err := webpush.NewKey()
+	if err != nil {
+		return err
+	}
+	key := palyra.NewSecret(raw)
+	defer key.Destroy()
+	if err := p.Keys.Store(ctx, string(palyra.KeyPush), key); err != nil {
+		return err
+	}
+	_, err = p.signer(ctx)
+	return err
+}
+
+// shut reports whether an error is a vault's that does not open.
+func shut(err error) bool {
+	reason := palyra.AsError(err).Reason
+	return reason == palyra.ReasonVaultLocked || reason == palyra.ReasonVaultDamaged
+}
+
+// unusable says why the key for push services cannot be used, and what to do.
+func unusable(err error) error {
+	if shut(err) {
+		e := palyra.AsError(err)
+		return palyra.Errorf(e.Code, e.Reason, "the key for push services is in the vault, which does not open: %s", e.Text).
+			WithRemedy("%s", e.Remedy).WithCause(err)
+	}
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the key for push services (push.key) cannot be used: %v",
+		err).
 		WithRemedy("make it the daemon's own file of mode 0600, or remove it: a new one is made, and each browser subscribes anew")
 }
 
 // Run tells browsers until ctx ends.
 func (p *Push) Run(ctx context.Context) error {
-	if p.key == nil {
+	if p.disabled() {
 		<-ctx.Done()
 		return nil
 	}
@@ -172,7 +213,7 @@ func (p *Push) ring() {
 
 // Feature adds to what the status shows.
 func (p *Push) Feature(all map[string]string) map[string]string {
-	if p.key == nil {
+	if p.disabled() {
 		return all
 	}
 	p.mu.Lock()

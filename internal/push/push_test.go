@@ -21,6 +21,7 @@ import (
 
 	"palyra"
 	"palyra/internal/approval"
+	"palyra/internal/ca"
 	"palyra/internal/config"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
@@ -31,6 +32,7 @@ import (
 type bench struct {
 	*Push
 	t       *testing.T
+	keys    string // their directory
 	config  Config
 	service *httptest.Server
 	answer  atomic.Int64
@@ -172,7 +174,8 @@ func newBench(t *testing.T, change ...func(*config.Config)) *bench {
 	b.answer.Store(http.StatusCreated)
 	b.service = httptest.NewTLSServer(b)
 	t.Cleanup(b.service.Close)
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "keys")
+	must(t, os.Mkdir(dir, 0o700))
 	engine, err := sqlite.Open(filepath.Join(dir, "state.db"))
 	must(t, err)
 	db, err := store.Open(t.Context(), engine, Schema())
@@ -182,7 +185,7 @@ func newBench(t *testing.T, change ...func(*config.Config)) *bench {
 		DB: db, Append: b.line, Desk: b, Registry: b, Now: time.Now, Log: slog.New(slog.NewTextHandler(b.log, nil)),
 		Trouble: func(err error) { b.trouble.Store(fmt.Sprint(err)) },
 	}
-	b.config.Settings.Paths.Keys = dir
+	b.config.Keys, b.keys = ca.Files(dir), dir
 	b.config.Settings.Approvals.WaitMS = 60_000
 	b.config.Settings.Console.Push = "mailto:me@example.com"
 	b.config.Settings.Console.PushServices = []string{strings.TrimPrefix(b.service.URL, "https://"), "*.push.example"}
@@ -541,12 +544,12 @@ func TestOffAndTheKey(t *testing.T) {
 	if palyra.AsError(err).Reason != palyra.ReasonDisabled {
 		t.Errorf("%v", err)
 	}
-	file := filepath.Join(off.Settings.Paths.Keys, "push.key")
+	file := filepath.Join(off.keys, "push.key")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a key was made")
 	}
 	b := newBench(t)
-	file = filepath.Join(b.Settings.Paths.Keys, "push.key")
+	file = filepath.Join(b.keys, "push.key")
 	if i, err := os.Stat(file); err != nil || i.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", i, err)
 	}
@@ -641,4 +644,47 @@ func TestSubscriptionsAreOnRecord(t *testing.T) {
 	b.rowsFall(0)
 	expect("the service says so", "gone dev-2 "+at+" system:daemon nobody")
 	stop()
+}
+
+// lockable is a vault that the key was moved into.
+type lockable struct {
+	ca.KeyStore
+	locked atomic.Bool
+}
+
+func (l *lockable) Load(ctx context.Context, name string) (palyra.Secret, error) {
+	if l.locked.Load() {
+		return palyra.Secret{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonVaultLocked, "locked").WithRemedy("palyra vault unlock")
+	}
+	return l.KeyStore.Load(ctx, name)
+}
+
+// A key that lies in a vault that is locked is no reason not to start, and no new one takes its place: browsers are told once
+// the vault is open, and until then the status and the page say why not.
+func TestTheKeyInALockedVault(t *testing.T) {
+	b := newBench(t)
+	b.subscribe(0, "/one")
+	before := b.Push.key.Public()
+	vault := &lockable{KeyStore: b.config.Keys}
+	vault.locked.Store(true)
+	b.config.Keys = vault
+	b.open()
+	n, err := b.Notices(t.Context())
+	if err != nil || !strings.Contains(n.Off, "palyra vault unlock") || n.PublicKey != nil {
+		t.Errorf("%+v %v", n, err)
+	}
+	stop := b.run()
+	defer stop()
+	b.question("A1", palyra.RiskHigh, "/w", true)
+	b.shows("in the vault, which does not open")
+	if b.mu.Lock(); len(b.took) > 0 {
+		t.Errorf("%+v", b.took)
+	}
+	b.mu.Unlock()
+	vault.locked.Store(false)
+	b.wait(1)
+	b.shows("<nil>")
+	if n, err = b.Notices(t.Context()); err != nil || !bytes.Equal(n.PublicKey, before) {
+		t.Errorf("%+v %v", n, err)
+	}
 }

@@ -56,6 +56,10 @@ func (p *Push) round(ctx context.Context) time.Duration {
 		return p.pace.gap
 	}
 	due, late := p.due(reach)
+	_, locked := p.signer(ctx)
+	if locked != nil {
+		due, late = nil, p.pace.gap
+	}
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, together)
 	for _, e := range due {
@@ -66,7 +70,7 @@ func (p *Push) round(ctx context.Context) time.Duration {
 		})
 	}
 	wg.Wait()
-	p.report()
+	p.report(locked)
 	if len(due) > 0 && late == 0 {
 		late = p.pace.gap
 	}
@@ -141,6 +145,10 @@ type notice struct {
 func (p *Push) deliver(ctx context.Context, e errand) error {
 	ctx, stop := context.WithTimeout(ctx, p.pace.wait)
 	defer stop()
+	key, err := p.signer(ctx)
+	if err != nil {
+		return err
+	}
 	u, err := e.to.Origin()
 	if err != nil {
 		return err
@@ -161,7 +169,7 @@ func (p *Push) deliver(ctx context.Context, e errand) error {
 		},
 	}
 	defer c.CloseIdleConnections()
-	return webpush.Send(ctx, c, p.key, e.to, webpush.Message{Text: e.text, Keep: p.Settings.Approvals.Wait(), Topic: "palyra"}, p.Now())
+	return webpush.Send(ctx, c, key, e.to, webpush.Message{Text: e.text, Keep: p.Settings.Approvals.Wait(), Topic: "palyra"}, p.Now())
 }
 
 // done notes what became of a message.
@@ -193,12 +201,15 @@ func (p *Push) done(ctx context.Context, e errand, err error) {
 	}
 }
 
-// report says in the status which browser could not be told the last time, if any.
-func (p *Push) report() {
+// report says in the status which browser could not be told the last time, if any, or why nobody is.
+func (p *Push) report(locked error) {
 	var trouble error
 	p.mu.Lock()
+	if locked != nil && len(p.told) > 0 {
+		trouble = unusable(locked)
+	}
 	for _, id := range slices.Sorted(maps.Keys(p.told)) {
-		if b := p.told[id]; b.Problem != "" {
+		if b := p.told[id]; b.Problem != "" && trouble == nil {
 			trouble = palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "the browser %s is not told of questions by %s: %s", id, b.Service,
 				b.Problem).WithRemedy("see that this machine reaches the service; it is tried again. If it stays so, switch the notices of " +
 				"that browser off and on at the console, under Devices")

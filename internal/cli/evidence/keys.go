@@ -81,14 +81,15 @@ func keysWhereCommand(inv *invocation.Invocation) *cobra.Command {
 
 func keysMoveCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "move vault|files", Short: "Move the keys of attestations and of devices into the vault, or back into files",
+		Use: "move vault|files", Short: "Move the keys of attestations, of devices and for push services into the vault, or back into files",
 		Args: syntax.Takes("vault|files"),
-		Long: "Moves the private halves of the keys that sign attestations and certificates of devices from files of the daemon's user into\n" +
-			"the vault, or back. The vault's key is then needed at each start: while the vault is locked the daemon starts, stops, records\n" +
-			"and verifies as ever, and refuses calls, as nothing could attest what they do; no device comes in. The key of the journal\n" +
-			"stays in its file: it is needed while the vault is locked, too. What is moved is read back before it is removed where it was,\n" +
-			"so a move that is cut off leaves a key in one place, or the same in both; do it again then. A file that is removed is not\n" +
-			"overwritten on its disk: 'palyra keys rotate attestation' and 'palyra keys rotate ca' afterwards make keys that never were in one.\n" +
+		Long: "Moves the private halves of the keys that sign attestations and certificates of devices and of that for push services, from\n" +
+			"files of the daemon's user into the vault, or back. The vault's key is then needed at each start: while the vault is locked the\n" +
+			"daemon starts, stops, records and verifies as ever, and refuses calls, as nothing could attest what they do; no device comes in,\n" +
+			"and no closed browser is told of questions. The key of the journal stays in its file: it is needed while the vault is locked, too.\n" +
+			"What is moved is read back before it is removed where it was, so a move that is cut off leaves a key in one place, or the same in\n" +
+			"both; do it again then. A file that is removed is not overwritten on its disk: 'palyra keys rotate attestation' and 'palyra keys\n" +
+			"rotate ca' afterwards make keys that never were in one.\n" +
 			"Keys in the vault are in no export of it: they are lost with the vault's key, and then this state attests nothing more.",
 		Example:   "  palyra keys move vault\n  palyra keys move files",
 		ValidArgs: []string{"vault", "files"},
