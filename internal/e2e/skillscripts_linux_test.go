@@ -54,10 +54,36 @@ print(urllib.request.urlopen(urllib.request.Request(u, headers={"Authorization":
 		strings.Join(got.Needed.Secrets, " ") != "api" || strings.Join(got.Needed.Hosts, " ") != s.at {
 		t.Errorf("%+v %v", got, err)
 	}
+	u.secretsOfOneSkill(s)
 	// Without the host, the binding alone opens no way there.
 	d.mustPalyra("skills", "enable", "asker", "--grant", "secrets:api", "--grant", "programs:python3")
 	if o := ask(s.at); o.ExitCode == 0 || len(s.last()) != 0 {
 		t.Errorf("a host that was not granted: %s %s", o.Stdout, o.Stderr)
+	}
+}
+
+// secretsOfOneSkill: a binding for the tool of one skill is used by that skill's scripts, and by nobody else: neither those of
+// another skill, whatever it was granted, nor a program that an agent starts itself.
+func (u folderUser) secretsOfOneSkill(s *service) {
+	u.t.Helper()
+	u.mustVault("", "bind", "own", "--host", s.at, "--header", "Authorization", "--env", "API_TOKEN", "--secret", "token",
+		"--tool", "skill.mine.run")
+	const text = `import os, sys, urllib.request
+urllib.request.urlopen(urllib.request.Request("https://" + sys.argv[1], headers={"Authorization": os.environ["API_TOKEN"]}))
+`
+	input, _ := json.Marshal(map[string]any{"script": "ask.py", "args": []string{s.at}})
+	for _, name := range []string{"mine", "other"} {
+		u.enabled(name, "ask.py", text, "secrets:own", "hosts:"+s.at)
+		o := u.called("skill."+name+".run", string(input))
+		seen := s.last()
+		if own := name == "mine"; own != (o.ExitCode == 0 && o.ReasonCode == "" && len(seen) == 1 && strings.Contains(seen[0], lentValue)) ||
+			!own && (o.ReasonCode != palyra.ReasonScopeDenied || len(seen) != 0) {
+			u.t.Errorf("%s: %d %s %s %s %q", name, o.ExitCode, o.Reason, o.Stdout, o.Stderr, seen)
+		}
+	}
+	o, err := u.agent.Call(u.t.Context(), u.using([]string{"own"}, "true", s.at), nil)
+	if err != nil || o.ReasonCode != palyra.ReasonScopeDenied {
+		u.t.Errorf("a program of the agent's: %+v %v", o, err)
 	}
 }
 
