@@ -156,6 +156,10 @@ func question(ctx context.Context, agent, person *client.Client, r client.CallRe
 			call = e.Accepted.CallID
 		}
 		if e.ApprovalRequested != nil {
+			go func() { // whatever else is told of the call is read, so that it goes on
+				for range news {
+				}
+			}()
 			a, err := person.Approval(ctx, e.ApprovalRequested.ApprovalID)
 			return a, call, ch, err
 		}
