@@ -16,19 +16,19 @@ func (c *Client) Approvals(ctx context.Context, f ApprovalFilter) (ApprovalPage,
 	if err := wire.FromWord(f, req.GetFilter()); err != nil {
 		return ApprovalPage{}, failure(err)
 	}
-	res, err := c.approvals.ListApprovals(ctx, req)
+	res, err := c.approvals().ListApprovals(ctx, req)
 	return word[ApprovalPage](res, err)
 }
 
 // Approval returns one approval, whole.
 func (c *Client) Approval(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
-	res, err := c.approvals.GetApproval(ctx, &v1.GetApprovalRequest{ApprovalId: string(id)})
+	res, err := c.approvals().GetApproval(ctx, &v1.GetApprovalRequest{ApprovalId: string(id)})
 	return word[palyra.Approval](res.GetApproval(), err)
 }
 
 // Decide answers an approval (signed) and returns it as it then stands.
 func (c *Client) Decide(ctx context.Context, r DecideRequest) (palyra.Approval, error) {
-	res, err := c.approvals.DecideApproval(ctx, r.message())
+	res, err := c.approvals().DecideApproval(ctx, r.message())
 	return word[palyra.Approval](res.GetApproval(), err)
 }
 
@@ -47,7 +47,7 @@ func (r DecideRequest) message() *v1.DecideApprovalRequest {
 // WatchApprovals calls f with every pending approval, then with each one that
 // is asked or settled, until ctx ends or f returns an error, which it returns.
 func (c *Client) WatchApprovals(ctx context.Context, f func(palyra.Approval) error) error {
-	stream, err := c.approvals.WatchApprovals(ctx, &v1.WatchApprovalsRequest{})
+	stream, err := c.approvals().WatchApprovals(ctx, &v1.WatchApprovalsRequest{})
 	return receiveAll(stream, err, func(m *v1.WatchApprovalsResponse) error {
 		a, err := word[palyra.Approval](m.GetApproval(), nil)
 		if err != nil {
@@ -63,7 +63,7 @@ func (c *Client) ExportApprovals(ctx context.Context, format string, f ApprovalF
 	if err := wire.FromWord(f, req.GetFilter()); err != nil {
 		return failure(err)
 	}
-	stream, err := c.approvals.ExportApprovals(ctx, req)
+	stream, err := c.approvals().ExportApprovals(ctx, req)
 	return receiveAll(stream, err, func(m *v1.ExportApprovalsResponse) error {
 		_, err := w.Write(m.GetChunk())
 		return err
@@ -76,18 +76,18 @@ func (c *Client) Leases(ctx context.Context, f LeaseFilter) (LeasePage, error) {
 	if err := wire.FromWord(f, req); err != nil {
 		return LeasePage{}, failure(err)
 	}
-	res, err := c.approvals.ListGrants(ctx, req)
+	res, err := c.approvals().ListGrants(ctx, req)
 	return word[LeasePage](res, err)
 }
 
 // Lease returns one lease.
 func (c *Client) Lease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error) {
-	res, err := c.approvals.GetGrant(ctx, &v1.GetGrantRequest{GrantId: string(id)})
+	res, err := c.approvals().GetGrant(ctx, &v1.GetGrantRequest{GrantId: string(id)})
 	return word[palyra.Lease](res.GetGrant(), err)
 }
 
 // RevokeLease ends a lease (signed) and returns it as it then stands.
 func (c *Client) RevokeLease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error) {
-	res, err := c.approvals.RevokeGrant(ctx, &v1.RevokeGrantRequest{GrantId: string(id)})
+	res, err := c.approvals().RevokeGrant(ctx, &v1.RevokeGrantRequest{GrantId: string(id)})
 	return word[palyra.Lease](res.GetGrant(), err)
 }

@@ -12,20 +12,20 @@ import (
 
 // Tools lists the tools.
 func (c *Client) Tools(ctx context.Context) ([]palyra.Tool, error) {
-	res, err := c.tools.ListTools(ctx, &v1.ListToolsRequest{})
+	res, err := c.tools().ListTools(ctx, &v1.ListToolsRequest{})
 	return words[palyra.Tool](res, err, "tools")
 }
 
 // Tool describes one tool.
 func (c *Client) Tool(ctx context.Context, name palyra.ToolName) (palyra.Tool, error) {
-	res, err := c.tools.GetTool(ctx, &v1.GetToolRequest{Name: string(name)})
+	res, err := c.tools().GetTool(ctx, &v1.GetToolRequest{Name: string(name)})
 	return word[palyra.Tool](res.GetTool(), err)
 }
 
 // Call proposes a tool call and waits for its outcome. watch may be nil. When
 // ctx ends the call goes on without its client; CancelCall ends it.
 func (c *Client) Call(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error) {
-	stream, err := c.tools.CallTool(ctx, r.wire())
+	stream, err := c.tools().CallTool(ctx, r.wire())
 	f := follower{watch: watch}
 	return f.end(receiveAll(stream, err, f.hear))
 }
@@ -34,7 +34,7 @@ func (c *Client) Call(ctx context.Context, r CallRequest, watch func(CallEvent))
 // it, people are asked where policy wants that, and nothing runs. The outcome is
 // "allowed" or a refusal. When ctx ends the question stays; CancelCall ends it.
 func (c *Client) Check(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error) {
-	stream, err := c.tools.CheckCall(ctx, &v1.CheckCallRequest{Call: r.wire()})
+	stream, err := c.tools().CheckCall(ctx, &v1.CheckCallRequest{Call: r.wire()})
 	f := follower{watch: watch}
 	return f.end(receiveAll(stream, err, func(m *v1.CheckCallResponse) error { return f.hear(m.GetNews()) }))
 }
@@ -43,7 +43,7 @@ func (c *Client) Check(ctx context.Context, r CallRequest, watch func(CallEvent)
 // "observed", says what would have become of it. A rewritten call is judged as Call would be. It is refused while
 // calls are held.
 func (c *Client) Observe(ctx context.Context, r CallRequest, rewritten bool) (palyra.Outcome, error) {
-	stream, err := c.tools.CheckCall(ctx, &v1.CheckCallRequest{Call: r.wire(), Observe: true, Rewritten: rewritten})
+	stream, err := c.tools().CheckCall(ctx, &v1.CheckCallRequest{Call: r.wire(), Observe: true, Rewritten: rewritten})
 	f := follower{}
 	return f.end(receiveAll(stream, err, func(m *v1.CheckCallResponse) error { return f.hear(m.GetNews()) }))
 }
@@ -63,7 +63,7 @@ func (r CallRequest) wire() *v1.CallToolRequest {
 // WatchCall follows a call that was made before and waits for its outcome. watch may be nil; it does not hear what
 // the call prints. When ctx ends the call goes on.
 func (c *Client) WatchCall(ctx context.Context, id palyra.CallID, watch func(CallEvent)) (palyra.Outcome, error) {
-	stream, err := c.tools.WatchCall(ctx, &v1.WatchCallRequest{CallId: string(id)})
+	stream, err := c.tools().WatchCall(ctx, &v1.WatchCallRequest{CallId: string(id)})
 	f := follower{watch: watch}
 	return f.end(receiveAll(stream, err, func(m *v1.WatchCallResponse) error { return f.hear(m.GetNews()) }))
 }
@@ -145,12 +145,12 @@ const inputPiece = 64 << 10
 func (c *Client) SendInput(ctx context.Context, id palyra.CallID, f palyra.Feed) error {
 	for len(f.Data) > inputPiece {
 		piece := &v1.SendInputRequest{CallId: string(id), Data: f.Data[:inputPiece]}
-		if _, err := c.tools.SendInput(ctx, piece); err != nil {
+		if _, err := c.tools().SendInput(ctx, piece); err != nil {
 			return failure(err)
 		}
 		f.Data = f.Data[inputPiece:]
 	}
-	_, err := c.tools.SendInput(ctx, &v1.SendInputRequest{
+	_, err := c.tools().SendInput(ctx, &v1.SendInputRequest{
 		CallId: string(id), Data: f.Data, End: f.End, Signal: f.Signal, Rows: int64(f.Rows), Cols: int64(f.Cols),
 	})
 	return failure(err)
@@ -159,13 +159,13 @@ func (c *Client) SendInput(ctx context.Context, id palyra.CallID, f palyra.Feed)
 // CancelCall ends a call: a waiting question is withdrawn, a run is stopped.
 // Through the operator door it is signed.
 func (c *Client) CancelCall(ctx context.Context, id palyra.CallID) error {
-	_, err := c.tools.CancelCall(ctx, &v1.CancelCallRequest{CallId: string(id)})
+	_, err := c.tools().CancelCall(ctx, &v1.CancelCallRequest{CallId: string(id)})
 	return failure(err)
 }
 
 // GetCall returns a call as it stands.
 func (c *Client) GetCall(ctx context.Context, id palyra.CallID) (palyra.Call, error) {
-	res, err := c.tools.GetCall(ctx, &v1.GetCallRequest{CallId: string(id)})
+	res, err := c.tools().GetCall(ctx, &v1.GetCallRequest{CallId: string(id)})
 	return word[palyra.Call](res.GetCall(), err)
 }
 
@@ -179,7 +179,7 @@ type Printed struct {
 // GetPrinted returns a call and a piece of what it printed, from a byte on, where it is a background process that runs;
 // else nil. A negative byte means the last ones.
 func (c *Client) GetPrinted(ctx context.Context, id palyra.CallID, from int64) (palyra.Call, *Printed, error) {
-	res, err := c.tools.GetCall(ctx, &v1.GetCallRequest{CallId: string(id), Printed: true, PrintedFrom: max(from, 0), PrintedLast: from < 0})
+	res, err := c.tools().GetCall(ctx, &v1.GetCallRequest{CallId: string(id), Printed: true, PrintedFrom: max(from, 0), PrintedLast: from < 0})
 	x, err := word[palyra.Call](res.GetCall(), err)
 	p := res.GetPrinted()
 	if err != nil || p == nil {
@@ -194,7 +194,7 @@ func (c *Client) Calls(ctx context.Context, f CallFilter) (CallPage, error) {
 	if err := wire.FromWord(f, req); err != nil {
 		return CallPage{}, failure(err)
 	}
-	res, err := c.tools.ListCalls(ctx, req)
+	res, err := c.tools().ListCalls(ctx, req)
 	return word[CallPage](res, err)
 }
 
@@ -204,18 +204,18 @@ func (c *Client) Sessions(ctx context.Context, f SessionFilter) (SessionPage, er
 	if err := wire.FromWord(f, req); err != nil {
 		return SessionPage{}, failure(err)
 	}
-	res, err := c.sessions.ListSessions(ctx, req)
+	res, err := c.sessions().ListSessions(ctx, req)
 	return word[SessionPage](res, err)
 }
 
 // Session returns one session.
 func (c *Client) Session(ctx context.Context, id palyra.SessionID) (palyra.Session, error) {
-	res, err := c.sessions.GetSession(ctx, &v1.GetSessionRequest{SessionId: string(id)})
+	res, err := c.sessions().GetSession(ctx, &v1.GetSessionRequest{SessionId: string(id)})
 	return word[palyra.Session](res.GetSession(), err)
 }
 
 // CloseSession closes a session and ends its leases (signed).
 func (c *Client) CloseSession(ctx context.Context, id palyra.SessionID) error {
-	_, err := c.sessions.CloseSession(ctx, &v1.CloseSessionRequest{SessionId: string(id)})
+	_, err := c.sessions().CloseSession(ctx, &v1.CloseSessionRequest{SessionId: string(id)})
 	return failure(err)
 }

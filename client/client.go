@@ -69,25 +69,25 @@ type Client struct {
 	audience string     // the daemon's state id, once known
 
 	health      *grpchealth.Client
-	status      palyrav1connect.StatusServiceClient
-	tools       palyrav1connect.ToolServiceClient
-	approvals   palyrav1connect.ApprovalsServiceClient
-	sessions    palyrav1connect.SessionServiceClient
-	changes     palyrav1connect.ChangeServiceClient
-	workspaces  palyrav1connect.WorkspaceServiceClient
-	vault       palyrav1connect.VaultServiceClient
-	access      palyrav1connect.AccessServiceClient
-	keys        palyrav1connect.KeyServiceClient
-	journal     palyrav1connect.JournalServiceClient
-	policy      palyrav1connect.PolicyServiceClient
-	observe     palyrav1connect.ObserveServiceClient
-	attestation palyrav1connect.AttestationServiceClient
-	sandbox     palyrav1connect.SandboxServiceClient
-	devices     palyrav1connect.DeviceServiceClient
-	mcp         palyrav1connect.McpServiceClient
-	skills      palyrav1connect.SkillServiceClient
-	runs        palyrav1connect.RunServiceClient
-	streams     palyrav1connect.RunServiceClient // RunStream, on duplex
+	status      func() palyrav1connect.StatusServiceClient
+	tools       func() palyrav1connect.ToolServiceClient
+	approvals   func() palyrav1connect.ApprovalsServiceClient
+	sessions    func() palyrav1connect.SessionServiceClient
+	changes     func() palyrav1connect.ChangeServiceClient
+	workspaces  func() palyrav1connect.WorkspaceServiceClient
+	vault       func() palyrav1connect.VaultServiceClient
+	access      func() palyrav1connect.AccessServiceClient
+	keys        func() palyrav1connect.KeyServiceClient
+	journal     func() palyrav1connect.JournalServiceClient
+	policy      func() palyrav1connect.PolicyServiceClient
+	observe     func() palyrav1connect.ObserveServiceClient
+	attestation func() palyrav1connect.AttestationServiceClient
+	sandbox     func() palyrav1connect.SandboxServiceClient
+	devices     func() palyrav1connect.DeviceServiceClient
+	mcp         func() palyrav1connect.McpServiceClient
+	skills      func() palyrav1connect.SkillServiceClient
+	runs        func() palyrav1connect.RunServiceClient
+	streams     func() palyrav1connect.RunServiceClient // RunStream, on duplex
 }
 
 // local is the URL that stands for the socket.
@@ -120,26 +120,34 @@ func Open(cfg Config) (*Client, error) {
 	}
 	opt := connect.WithInterceptors(&signing{c})
 	c.health = grpchealth.NewClient(h, base)
-	c.status = palyrav1connect.NewStatusServiceClient(h, base, opt)
-	c.tools = palyrav1connect.NewToolServiceClient(h, base, opt)
-	c.approvals = palyrav1connect.NewApprovalsServiceClient(h, base, opt)
-	c.sessions = palyrav1connect.NewSessionServiceClient(h, base, opt)
-	c.changes = palyrav1connect.NewChangeServiceClient(h, base, opt)
-	c.workspaces = palyrav1connect.NewWorkspaceServiceClient(h, base, opt)
-	c.vault = palyrav1connect.NewVaultServiceClient(h, base, opt)
-	c.access = palyrav1connect.NewAccessServiceClient(h, base, opt)
-	c.keys = palyrav1connect.NewKeyServiceClient(h, base, opt)
-	c.journal = palyrav1connect.NewJournalServiceClient(h, base, opt)
-	c.policy = palyrav1connect.NewPolicyServiceClient(h, base, opt)
-	c.observe = palyrav1connect.NewObserveServiceClient(h, base, opt)
-	c.attestation = palyrav1connect.NewAttestationServiceClient(h, base, opt)
-	c.sandbox = palyrav1connect.NewSandboxServiceClient(h, base, opt)
-	c.devices = palyrav1connect.NewDeviceServiceClient(h, base, opt)
-	c.mcp = palyrav1connect.NewMcpServiceClient(h, base, opt)
-	c.skills = palyrav1connect.NewSkillServiceClient(h, base, opt)
-	c.runs = palyrav1connect.NewRunServiceClient(h, base, opt)
-	c.streams = palyrav1connect.NewRunServiceClient(&http.Client{Transport: c.duplex}, base, opt)
+	c.status = later(palyrav1connect.NewStatusServiceClient, h, base, opt)
+	c.tools = later(palyrav1connect.NewToolServiceClient, h, base, opt)
+	c.approvals = later(palyrav1connect.NewApprovalsServiceClient, h, base, opt)
+	c.sessions = later(palyrav1connect.NewSessionServiceClient, h, base, opt)
+	c.changes = later(palyrav1connect.NewChangeServiceClient, h, base, opt)
+	c.workspaces = later(palyrav1connect.NewWorkspaceServiceClient, h, base, opt)
+	c.vault = later(palyrav1connect.NewVaultServiceClient, h, base, opt)
+	c.access = later(palyrav1connect.NewAccessServiceClient, h, base, opt)
+	c.keys = later(palyrav1connect.NewKeyServiceClient, h, base, opt)
+	c.journal = later(palyrav1connect.NewJournalServiceClient, h, base, opt)
+	c.policy = later(palyrav1connect.NewPolicyServiceClient, h, base, opt)
+	c.observe = later(palyrav1connect.NewObserveServiceClient, h, base, opt)
+	c.attestation = later(palyrav1connect.NewAttestationServiceClient, h, base, opt)
+	c.sandbox = later(palyrav1connect.NewSandboxServiceClient, h, base, opt)
+	c.devices = later(palyrav1connect.NewDeviceServiceClient, h, base, opt)
+	c.mcp = later(palyrav1connect.NewMcpServiceClient, h, base, opt)
+	c.skills = later(palyrav1connect.NewSkillServiceClient, h, base, opt)
+	c.runs = later(palyrav1connect.NewRunServiceClient, h, base, opt)
+	c.streams = later(palyrav1connect.NewRunServiceClient, &http.Client{Transport: c.duplex}, base, opt)
 	return c, nil
+}
+
+// maker makes the client of a service.
+type maker[C any] = func(connect.HTTPClient, string, ...connect.ClientOption) C
+
+// later has the client of a service made when it is first called: to make all of them takes as long as some calls.
+func later[C any](service maker[C], h *http.Client, base string, o connect.ClientOption) func() C {
+	return sync.OnceValue(func() C { return service(h, base, o) })
 }
 
 // Close drops idle connections.
@@ -163,13 +171,13 @@ func (c *Client) Health(ctx context.Context) error {
 
 // Status asks the daemon about itself.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	res, err := c.status.GetStatus(ctx, &v1.GetStatusRequest{})
+	res, err := c.status().GetStatus(ctx, &v1.GetStatusRequest{})
 	return word[Status](res.GetStatus(), err)
 }
 
 // Shutdown asks the daemon to stop in good order (signed).
 func (c *Client) Shutdown(ctx context.Context) error {
-	_, err := c.status.Shutdown(ctx, &v1.ShutdownRequest{})
+	_, err := c.status().Shutdown(ctx, &v1.ShutdownRequest{})
 	return failure(err)
 }
 

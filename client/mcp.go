@@ -9,20 +9,20 @@ import (
 
 // Upstreams lists the MCP servers behind the gate, without the texts of their tools.
 func (c *Client) Upstreams(ctx context.Context) ([]palyra.Upstream, error) {
-	res, err := c.mcp.ListUpstreams(ctx, &v1.ListUpstreamsRequest{})
+	res, err := c.mcp().ListUpstreams(ctx, &v1.ListUpstreamsRequest{})
 	return words[palyra.Upstream](res, err, "upstreams")
 }
 
 // Upstream returns one upstream with its tools; refresh asks its server again.
 func (c *Client) Upstream(ctx context.Context, name string, refresh bool) (palyra.Upstream, error) {
-	res, err := c.mcp.GetUpstream(ctx, &v1.GetUpstreamRequest{Name: name, Refresh: refresh})
+	res, err := c.mcp().GetUpstream(ctx, &v1.GetUpstreamRequest{Name: name, Refresh: refresh})
 	return word[palyra.Upstream](res.GetUpstream(), err)
 }
 
 // AddUpstream adds an MCP server (signed): the daemon starts it and reads its tools. Unless approve
 // is set they wait in quarantine.
 func (c *Client) AddUpstream(ctx context.Context, name string, d palyra.UpstreamDefinition, approve bool) (palyra.Upstream, error) {
-	res, err := c.mcp.AddUpstream(ctx, addRequest(name, d, approve))
+	res, err := c.mcp().AddUpstream(ctx, addRequest(name, d, approve))
 	return word[palyra.Upstream](res.GetUpstream(), err)
 }
 
@@ -31,7 +31,7 @@ func (c *Client) AddUpstream(ctx context.Context, name string, d palyra.Upstream
 func (c *Client) ReplaceUpstream(ctx context.Context, name string, d palyra.UpstreamDefinition, approve bool) (palyra.Upstream, error) {
 	req := addRequest(name, d, approve)
 	req.Replace = true
-	res, err := c.mcp.AddUpstream(ctx, req)
+	res, err := c.mcp().AddUpstream(ctx, req)
 	return word[palyra.Upstream](res.GetUpstream(), err)
 }
 
@@ -44,7 +44,7 @@ func addRequest(name string, d palyra.UpstreamDefinition, approve bool) *v1.AddU
 
 // RemoveUpstream ends an MCP server and takes its tools away (signed).
 func (c *Client) RemoveUpstream(ctx context.Context, name string) error {
-	_, err := c.mcp.RemoveUpstream(ctx, &v1.RemoveUpstreamRequest{Name: name})
+	_, err := c.mcp().RemoveUpstream(ctx, &v1.RemoveUpstreamRequest{Name: name})
 	return failure(err)
 }
 
@@ -60,6 +60,6 @@ func (c *Client) ApproveUpstream(ctx context.Context, name string, digests []pal
 	for _, d := range digests {
 		req.Digests = append(req.Digests, string(d))
 	}
-	res, err := c.mcp.ApproveUpstream(ctx, req)
+	res, err := c.mcp().ApproveUpstream(ctx, req)
 	return word[palyra.Upstream](res.GetUpstream(), err)
 }

@@ -15,12 +15,12 @@ type Observation = palyra.Observation
 
 // Observation says whether calls are observed now.
 func (c *Client) Observation(ctx context.Context) (Observation, error) {
-	res, err := c.observe.GetObservation(ctx, &v1.GetObservationRequest{})
+	res, err := c.observe().GetObservation(ctx, &v1.GetObservationRequest{})
 	return word[Observation](res.GetObservation(), err)
 }
 
 // SetObservation has calls observed for a time from now on; with none they are held from now on. It takes a signature.
 func (c *Client) SetObservation(ctx context.Context, span time.Duration) (Observation, error) {
-	res, err := c.observe.SetObservation(ctx, &v1.SetObservationRequest{Span: durationpb.New(span)})
+	res, err := c.observe().SetObservation(ctx, &v1.SetObservationRequest{Span: durationpb.New(span)})
 	return word[Observation](res.GetObservation(), err)
 }

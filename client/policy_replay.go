@@ -35,7 +35,7 @@ type (
 // the query has no files, and reports the differences. Nothing changes. A faulty candidate yields a
 // report with problems and no error. Progress may be nil.
 func (c *Client) ReplayPolicy(ctx context.Context, q ReplayQuery, progress func(done int64)) (ReplayReport, error) {
-	stream, err := c.policy.ReplayPolicy(ctx, &v1.ReplayPolicyRequest{Files: q.Files, Since: timestamp(q.Since), Until: timestamp(q.Until)})
+	stream, err := c.policy().ReplayPolicy(ctx, &v1.ReplayPolicyRequest{Files: q.Files, Since: timestamp(q.Since), Until: timestamp(q.Until)})
 	var report *ReplayReport
 	err = receiveAll(stream, err, func(m *v1.ReplayPolicyResponse) (err error) {
 		if m.GetReport() == nil {
@@ -53,7 +53,7 @@ func (c *Client) ReplayPolicy(ctx context.Context, q ReplayQuery, progress func(
 // have saved the most questions among the calls of the query's time. It comes into force only when
 // somebody applies it. Progress may be nil.
 func (c *Client) SuggestPolicy(ctx context.Context, q ReplayQuery, rules int64, progress func(done int64)) (PolicySuggestion, error) {
-	stream, err := c.policy.SuggestPolicy(ctx, &v1.SuggestPolicyRequest{Since: timestamp(q.Since), Until: timestamp(q.Until), Rules: rules})
+	stream, err := c.policy().SuggestPolicy(ctx, &v1.SuggestPolicyRequest{Since: timestamp(q.Since), Until: timestamp(q.Until), Rules: rules})
 	var found *PolicySuggestion
 	err = receiveAll(stream, err, func(m *v1.SuggestPolicyResponse) (err error) {
 		if m.GetSuggestion() == nil {

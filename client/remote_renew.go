@@ -27,7 +27,7 @@ func (r *Remote) Renew(ctx context.Context) (palyra.Device, error) {
 		return palyra.Device{}, err
 	}
 	defer func() { _ = c.Close() }()
-	res, err := c.devices.RenewDevice(ctx, &v1.RenewDeviceRequest{})
+	res, err := c.devices().RenewDevice(ctx, &v1.RenewDeviceRequest{})
 	d, err := word[palyra.Device](res.GetDevice(), err)
 	if err != nil {
 		return palyra.Device{}, err

@@ -20,7 +20,7 @@ func (c *Client) StartRun(ctx context.Context, r RunRequest) (palyra.Run, error)
 	if err != nil {
 		return palyra.Run{}, err
 	}
-	res, err := c.runs.StartRun(ctx, req)
+	res, err := c.runs().StartRun(ctx, req)
 	return word[palyra.Run](res.GetRun(), err)
 }
 
@@ -45,7 +45,7 @@ func (r RunRequest) message() (*v1.StartRunRequest, error) {
 
 // GetRun returns a run as it stands.
 func (c *Client) GetRun(ctx context.Context, id palyra.RunID) (palyra.Run, error) {
-	res, err := c.runs.GetRun(ctx, &v1.GetRunRequest{RunId: string(id)})
+	res, err := c.runs().GetRun(ctx, &v1.GetRunRequest{RunId: string(id)})
 	return word[palyra.Run](res.GetRun(), err)
 }
 
@@ -55,20 +55,20 @@ func (c *Client) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	if err := wire.FromWord(f, req); err != nil {
 		return RunPage{}, failure(err)
 	}
-	res, err := c.runs.ListRuns(ctx, req)
+	res, err := c.runs().ListRuns(ctx, req)
 	return word[RunPage](res, err)
 }
 
 // CancelRun ends a run: its running calls are stopped, its questions are withdrawn. Through the
 // operator door it is signed.
 func (c *Client) CancelRun(ctx context.Context, id palyra.RunID) error {
-	_, err := c.runs.CancelRun(ctx, &v1.CancelRunRequest{RunId: string(id)})
+	_, err := c.runs().CancelRun(ctx, &v1.CancelRunRequest{RunId: string(id)})
 	return failure(err)
 }
 
 // SendRunInput sends text to a run that is under way; at most 64 KiB. Through the operator door it is signed.
 func (c *Client) SendRunInput(ctx context.Context, id palyra.RunID, text string) error {
-	_, err := c.runs.SendRunInput(ctx, &v1.SendRunInputRequest{RunId: string(id), Text: text})
+	_, err := c.runs().SendRunInput(ctx, &v1.SendRunInputRequest{RunId: string(id), Text: text})
 	return failure(err)
 }
 
@@ -115,7 +115,7 @@ type attachment struct {
 
 // follow passes on the tape over one connection. nil means that the tape was followed to its end.
 func (a *attachment) follow(ctx context.Context) error {
-	stream, err := a.client.runs.AttachRun(ctx, &v1.AttachRunRequest{RunId: string(a.run), AfterSeq: a.seen})
+	stream, err := a.client.runs().AttachRun(ctx, &v1.AttachRunRequest{RunId: string(a.run), AfterSeq: a.seen})
 	finished := false
 	err = receiveAll(stream, err, func(m *v1.AttachRunResponse) error {
 		e, err := wire.ToEntry(m.GetEntry())

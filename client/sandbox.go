@@ -13,12 +13,12 @@ func (c *Client) RunDoctor(ctx context.Context, tiers ...palyra.Tier) (palyra.Si
 	for _, t := range tiers {
 		req.Tiers = append(req.Tiers, string(t))
 	}
-	res, err := c.sandbox.RunDoctor(ctx, req)
+	res, err := c.sandbox().RunDoctor(ctx, req)
 	return word[palyra.SignedPosture](res.GetPosture(), err)
 }
 
 // Postures returns the latest posture of each tier, or the one with that digest.
 func (c *Client) Postures(ctx context.Context, digest palyra.Digest) ([]palyra.SignedPosture, error) {
-	res, err := c.sandbox.GetPosture(ctx, &v1.GetPostureRequest{Digest: string(digest)})
+	res, err := c.sandbox().GetPosture(ctx, &v1.GetPostureRequest{Digest: string(digest)})
 	return words[palyra.SignedPosture](res, err, "postures")
 }

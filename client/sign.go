@@ -135,7 +135,7 @@ func (c *Client) stateID(ctx context.Context) (string, error) {
 	if known != "" {
 		return known, nil
 	}
-	res, err := c.status.GetStatus(ctx, &v1.GetStatusRequest{})
+	res, err := c.status().GetStatus(ctx, &v1.GetStatusRequest{})
 	if err != nil {
 		return "", err
 	}

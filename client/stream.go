@@ -39,7 +39,7 @@ type RunStream struct {
 func (c *Client) RunStream(ctx context.Context) *RunStream {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &RunStream{client: c, ctx: ctx, cancel: cancel, reading: make(chan struct{}, 1)}
-	s.stream, s.err = c.streams.RunStream(ctx)
+	s.stream, s.err = c.streams().RunStream(ctx)
 	if s.err == nil { // the end of a context alone does not reach a stream that waits for a message to send
 		context.AfterFunc(ctx, func() { _, _ = s.stream.CloseRequest(), s.stream.CloseResponse() })
 	}

@@ -32,7 +32,7 @@ func (c *Client) PutSecret(ctx context.Context, in secrets.Value) (secrets.Info,
 	var info secrets.Info
 	err := in.Value.Use(func(b []byte) error {
 		req.Value = b
-		res, err := c.vault.PutSecret(ctx, req)
+		res, err := c.vault().PutSecret(ctx, req)
 		info, err = word[secrets.Info](res.GetSecret(), err)
 		return err
 	})
@@ -41,27 +41,27 @@ func (c *Client) PutSecret(ctx context.Context, in secrets.Value) (secrets.Info,
 
 // RevealSecret returns the value of a secret (signed); version 0: the last.
 func (c *Client) RevealSecret(ctx context.Context, scope secrets.Scope, name string, version int64) (palyra.Secret, secrets.Info, error) {
-	res, err := c.vault.RevealSecret(ctx, &v1.RevealSecretRequest{Scope: string(scope), Name: name, Version: version})
+	res, err := c.vault().RevealSecret(ctx, &v1.RevealSecretRequest{Scope: string(scope), Name: name, Version: version})
 	info, err := word[secrets.Info](res.GetSecret(), err)
 	return palyra.NewSecret(res.GetValue()), info, err
 }
 
 // Secrets lists what may be told of every version of every secret.
 func (c *Client) Secrets(ctx context.Context) ([]secrets.Info, error) {
-	res, err := c.vault.ListSecrets(ctx, &v1.ListSecretsRequest{})
+	res, err := c.vault().ListSecrets(ctx, &v1.ListSecretsRequest{})
 	return words[secrets.Info](res, err, "secrets")
 }
 
 // DeleteSecret removes a secret (signed); version 0: with all its versions.
 func (c *Client) DeleteSecret(ctx context.Context, scope secrets.Scope, name string, version int64) error {
-	_, err := c.vault.DeleteSecret(ctx, &v1.DeleteSecretRequest{Scope: string(scope), Name: name, Version: version})
+	_, err := c.vault().DeleteSecret(ctx, &v1.DeleteSecretRequest{Scope: string(scope), Name: name, Version: version})
 	return failure(err)
 }
 
 // RotateVault puts the vault under a new key (signed); no keeper: of the same one.
 func (c *Client) RotateVault(ctx context.Context, keeper string, passphrase palyra.Secret) error {
 	return passphrase.Use(func(b []byte) error {
-		_, err := c.vault.RotateVault(ctx, &v1.RotateVaultRequest{Keeper: keeper, Passphrase: b, Blind: blind()})
+		_, err := c.vault().RotateVault(ctx, &v1.RotateVaultRequest{Keeper: keeper, Passphrase: b, Blind: blind()})
 		return failure(err)
 	})
 }
@@ -69,14 +69,14 @@ func (c *Client) RotateVault(ctx context.Context, keeper string, passphrase paly
 // UnlockVault opens a vault whose key is behind a passphrase (signed).
 func (c *Client) UnlockVault(ctx context.Context, passphrase palyra.Secret) error {
 	return passphrase.Use(func(b []byte) error {
-		_, err := c.vault.UnlockVault(ctx, &v1.UnlockVaultRequest{Passphrase: b, Blind: blind()})
+		_, err := c.vault().UnlockVault(ctx, &v1.UnlockVaultRequest{Passphrase: b, Blind: blind()})
 		return failure(err)
 	})
 }
 
 // LockVault forgets the vault's key until it is needed again (signed).
 func (c *Client) LockVault(ctx context.Context) error {
-	_, err := c.vault.LockVault(ctx, &v1.LockVaultRequest{})
+	_, err := c.vault().LockVault(ctx, &v1.LockVaultRequest{})
 	return failure(err)
 }
 
@@ -84,7 +84,7 @@ func (c *Client) LockVault(ctx context.Context) error {
 // secrets those are. Everyone has it include what is for other people only. After an error w has no export.
 func (c *Client) ExportVault(ctx context.Context, passphrase palyra.Secret, everyone bool, w io.Writer) (versions int64, err error) {
 	err = passphrase.Use(func(b []byte) error {
-		stream, err := c.vault.ExportVault(ctx, &v1.ExportVaultRequest{Passphrase: b, Blind: blind(), Everyone: everyone})
+		stream, err := c.vault().ExportVault(ctx, &v1.ExportVaultRequest{Passphrase: b, Blind: blind(), Everyone: everyone})
 		return receiveAll(stream, err, func(m *v1.ExportVaultResponse) error {
 			versions += m.GetVersions()
 			_, err := w.Write(m.GetChunk())
@@ -110,7 +110,7 @@ func (c *Client) ImportVault(ctx context.Context, file io.ReaderAt, size int64, 
 		}
 		req := &v1.ImportVaultRequest{Part: part[:n], Offset: at, Size: size, Digest: digest, Mode: string(mode)}
 		if at += int64(n); at < size {
-			if _, err := c.vault.ImportVault(ctx, req); err != nil {
+			if _, err := c.vault().ImportVault(ctx, req); err != nil {
 				return secrets.Imported{}, failure(err)
 			}
 			continue
@@ -118,7 +118,7 @@ func (c *Client) ImportVault(ctx context.Context, file io.ReaderAt, size int64, 
 		var out secrets.Imported
 		err = passphrase.Use(func(b []byte) error {
 			req.Passphrase, req.Blind = b, blind()
-			res, err := c.vault.ImportVault(ctx, req)
+			res, err := c.vault().ImportVault(ctx, req)
 			out, err = word[secrets.Imported](res.GetDone(), err)
 			return err
 		})
@@ -135,24 +135,24 @@ func (c *Client) BindSecret(ctx context.Context, b secrets.Binding) (secrets.Bin
 	for _, t := range b.Tools {
 		req.Binding.Tools = append(req.Binding.Tools, string(t))
 	}
-	res, err := c.vault.BindSecret(ctx, req)
+	res, err := c.vault().BindSecret(ctx, req)
 	return word[secrets.Binding](res.GetBinding(), err)
 }
 
 // UnbindSecret removes a binding (signed).
 func (c *Client) UnbindSecret(ctx context.Context, name string) error {
-	_, err := c.vault.UnbindSecret(ctx, &v1.UnbindSecretRequest{Name: name})
+	_, err := c.vault().UnbindSecret(ctx, &v1.UnbindSecretRequest{Name: name})
 	return err
 }
 
 // Bindings lists how secrets may be used.
 func (c *Client) Bindings(ctx context.Context) ([]secrets.Binding, error) {
-	res, err := c.vault.ListBindings(ctx, &v1.ListBindingsRequest{})
+	res, err := c.vault().ListBindings(ctx, &v1.ListBindingsRequest{})
 	return words[secrets.Binding](res, err, "bindings")
 }
 
 // VaultStatus tells how the vault is.
 func (c *Client) VaultStatus(ctx context.Context) (secrets.Status, error) {
-	res, err := c.vault.GetVaultStatus(ctx, &v1.GetVaultStatusRequest{})
+	res, err := c.vault().GetVaultStatus(ctx, &v1.GetVaultStatusRequest{})
 	return word[secrets.Status](res.GetStatus(), err)
 }
