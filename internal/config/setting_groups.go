@@ -17,7 +17,7 @@ func findGroup(key string) (setting, bool) {
 	name, ok := strings.CutPrefix(key, groupsSection+".")
 	return setting{
 		key: key, text: "hosts that people can answer for at once, each as host or host:port", check: func(string) error { return nil },
-	}, ok && hostgroup.Name.MatchString(name)
+	}, ok && hostgroup.Name().MatchString(name)
 }
 
 // group returns the hosts of a group, made if there is none yet.

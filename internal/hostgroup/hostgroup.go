@@ -15,11 +15,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"palyra/internal/pattern"
 )
 
 // The most groups that an operator can make, and the most hosts of a group: people read them in a question.
@@ -99,12 +100,12 @@ func Shipped() ([]Group, error) {
 }
 
 // Name is what a group may be called.
-var Name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var Name = pattern.Later(`^[a-z][a-z0-9-]{0,31}$`)
 
 // New makes a group of an operator's. A host without a port is reached at that of https.
 func New(name string, hosts []string, source string) (Group, error) {
 	switch {
-	case !Name.MatchString(name):
+	case !Name().MatchString(name):
 		return Group{}, fmt.Errorf("%s is not a name of a group: write small letters, digits and hyphens, 32 at most", strconv.Quote(cut(name)))
 	case len(hosts) == 0:
 		return Group{}, errors.New("a group without hosts covers nothing: name some, or take it out")

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"palyra/internal/subpath"
 )
@@ -11,23 +12,25 @@ import (
 // secretNames are files and directories in which people and programs keep keys, passwords and tokens, at any depth
 // of any directory; what lies below one counts as well. It is no complete list, and nothing is safe because it is
 // not on it: it only tells what a person should look at twice before an agent reads it.
-var secretNames = split(
-	".ssh", ".gnupg", ".password-store", ".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".git-credentials", ".config/git/credentials",
-	".env", ".env.*", "*.env", ".envrc", ".htpasswd", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.ovpn",
-	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*_rsa", "*_ecdsa", "*_ed25519", "ssh_host_*_key",
-	".aws", ".azure", ".kube", ".config/gcloud", ".boto", ".s3cfg", ".oci", ".config/doctl", ".config/hcloud", ".fly", ".databrickscfg",
-	".docker/config.json", ".config/containers/auth.json", ".npmrc", ".yarnrc.yml", ".pypirc", ".gem/credentials", ".cargo/credentials*",
-	".m2/settings*.xml",
-	".gradle/gradle.properties", ".nuget", ".config/gh", ".config/glab-cli", ".config/hub", ".terraform.d", "*.tfstate", "*.tfvars",
-	".vault-token", ".pulumi",
-	".pgpass", ".my.cnf", ".mylogin.cnf", ".mongorc.js", ".rediscli_auth", ".config/rclone", ".config/sops", ".age", ".config/op",
-	".1password",
-	".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini", ".config/github-copilot", ".local/share/opencode/auth.json",
-	".mozilla", ".config/google-chrome*", ".config/chromium*", ".config/BraveSoftware", ".config/microsoft-edge*", ".thunderbird",
-	"cookies.sqlite", "Login Data", "key4.db", "logins.json",
-	".local/share/keyrings", ".kde/share/apps/kwallet", ".local/share/kwalletd", "Library/Keychains", "Library/Cookies", ".pki",
-	"*_history", ".lesshst", ".viminfo", ".palyra", "credentials", "credentials.*", "secrets", "secrets.*", "secret.*",
-)
+var secretNames = sync.OnceValue(func() [][]string {
+	return split(
+		".ssh", ".gnupg", ".password-store", ".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".git-credentials", ".config/git/credentials",
+		".env", ".env.*", "*.env", ".envrc", ".htpasswd", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.ovpn",
+		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*_rsa", "*_ecdsa", "*_ed25519", "ssh_host_*_key",
+		".aws", ".azure", ".kube", ".config/gcloud", ".boto", ".s3cfg", ".oci", ".config/doctl", ".config/hcloud", ".fly", ".databrickscfg",
+		".docker/config.json", ".config/containers/auth.json", ".npmrc", ".yarnrc.yml", ".pypirc", ".gem/credentials", ".cargo/credentials*",
+		".m2/settings*.xml",
+		".gradle/gradle.properties", ".nuget", ".config/gh", ".config/glab-cli", ".config/hub", ".terraform.d", "*.tfstate", "*.tfvars",
+		".vault-token", ".pulumi",
+		".pgpass", ".my.cnf", ".mylogin.cnf", ".mongorc.js", ".rediscli_auth", ".config/rclone", ".config/sops", ".age", ".config/op",
+		".1password",
+		".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini", ".config/github-copilot", ".local/share/opencode/auth.json",
+		".mozilla", ".config/google-chrome*", ".config/chromium*", ".config/BraveSoftware", ".config/microsoft-edge*", ".thunderbird",
+		"cookies.sqlite", "Login Data", "key4.db", "logins.json",
+		".local/share/keyrings", ".kde/share/apps/kwallet", ".local/share/kwalletd", "Library/Keychains", "Library/Cookies", ".pki",
+		"*_history", ".lesshst", ".viminfo", ".palyra", "credentials", "credentials.*", "secrets", "secrets.*", "secret.*",
+	)
+})
 
 // secretPlaces are whole paths: of the system, and of the kernel's view of programs,
 // whose environments hold secrets.
@@ -69,7 +72,7 @@ func Secret(p string) bool {
 	}
 	parts := strings.Split(p, "/")
 	for i := range parts {
-		if slices.ContainsFunc(secretNames, func(name []string) bool { return begins(parts[i:], name) }) {
+		if slices.ContainsFunc(secretNames(), func(name []string) bool { return begins(parts[i:], name) }) {
 			return true
 		}
 	}
