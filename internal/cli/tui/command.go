@@ -175,10 +175,14 @@ func (s *feed) watch() {
 		s.program.Quit()
 		return
 	}
+	asked := true // just now
 	s.keep(func() error {
-		if err := s.client.Health(s.ctx); err != nil {
-			return err
+		if !asked {
+			if err := s.client.Health(s.ctx); err != nil {
+				return err
+			}
 		}
+		asked = false
 		s.program.Send(foundMsg{})
 		return s.client.WatchApprovals(s.ctx, func(p palyra.Approval) error {
 			s.program.Send(approvalMsg{p})
