@@ -21,19 +21,20 @@ func consolePairCommand(inv *invocation.Invocation) *cobra.Command {
 	var role, door string
 	cmd := &cobra.Command{
 		Use: "pair", Short: "Sign a browser in and give it a key to decide with", Args: syntax.Takes(),
-		Long: "Prints a link that signs one browser on the daemon's machine in. The browser makes a key\n" +
-			"that nobody can take out of it, and shows its fingerprint; you compare that with what is\n" +
-			"shown here, and answer. A browser that is signed in already takes the PIN instead. Both\n" +
-			"are good for two minutes. The key holds for as long as a device's certificate; 'palyra\n" +
+		Long: "Prints a link that signs one browser in: on the daemon's machine, or with --door on another\n" +
+			"one. The browser makes a key that nobody can take out of it (by --door plain others can, and\n" +
+			"the key only denies), and shows its fingerprint; you compare that with what is shown here,\n" +
+			"and answer. A browser that is signed in already takes the PIN instead. Both are good for two\n" +
+			"minutes. The key holds for as long as a device's certificate; 'palyra\n" +
 			"device list' shows it, 'palyra device revoke' ends it. With --json there is one object per\n" +
 			"line, the code in the first, and the answer is given elsewhere ('palyra approvals decide').",
-		Example: "  palyra console pair\n  palyra console pair --role operator",
+		Example: "  palyra console pair\n  palyra console pair --role operator\n  palyra console pair --door https",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			link, _, err := c.OpenConsoleAt(ctx, door)
 			if err != nil {
 				return err
 			}
-			w := &pairWatch{inv: inv, asker: execute.NewAsker(inv, "withdraws the code"), ctx: ctx, link: link}
+			w := &pairWatch{inv: inv, asker: execute.NewAsker(inv, "withdraws the code"), ctx: ctx, link: link, door: door}
 			err = c.PairBrowser(ctx, palyra.Role(role), w.see)
 			w.leave()
 			if err != nil {
@@ -59,5 +60,8 @@ func (w *pairWatch) offerBrowser(p palyra.Pairing) {
 	}
 	fmt.Fprintf(w.inv.Stderr, "Open   %s\nPIN    %s   for a browser that is signed in already\n\n",
 		show.Line(browserLink(w.link, p.Code)), show.Line(pin))
-	w.inv.Say("Good until %s, for one browser on the daemon's machine. Waiting; Ctrl-C withdraws it.", screen.Stamp(p.ExpiresAt))
+	where := map[string]string{
+		"": "on the daemon's machine", "https": "that reaches this address", "plain": "that reaches this address, to look and deny only",
+	}[w.door]
+	w.inv.Say("Good until %s, for one browser %s. Waiting; Ctrl-C withdraws it.", screen.Stamp(p.ExpiresAt), where)
 }

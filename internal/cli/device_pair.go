@@ -59,6 +59,7 @@ type pairWatch struct {
 	ctx   context.Context
 	noQR  bool
 	link  string // of a browser: where it signs in; empty: another machine
+	door  string // and by which door it comes
 	last  palyra.Pairing
 }
 

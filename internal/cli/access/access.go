@@ -223,8 +223,8 @@ func Console(inv *invocation.Invocation, below ...*cobra.Command) *cobra.Command
 	var door string
 	cmd := &cobra.Command{
 		Use: "console", Short: "Print a link that signs a browser in, once, to look", Args: syntax.Takes(),
-		Long: "The link holds for two minutes and for one browser on the daemon's machine. A browser that\nis signed in looks. To " +
-			"decide there as well, pair it: 'palyra console pair'.",
+		Long: "The link holds for two minutes and for one browser: on the daemon's machine, or with --door on\nanother one. " +
+			"A browser that is signed in looks. To decide there as well, pair it: 'palyra console pair'.",
 		Example: "  palyra console\n  palyra console pair",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			url, ends, err := c.OpenConsoleAt(ctx, door)
