@@ -116,6 +116,9 @@ func (in *input) look(ctx context.Context) (fileID, palyra.Digest, error) {
 // lookAgain returns the inputs that changed since the run began. A file that was swapped and put back has another
 // identity, or another ctime, which nobody can set; the directories above it are watched for moves.
 func (l *runStart) lookAgain() (changed []string) {
+	if len(l.inputs) == 0 {
+		return nil
+	}
 	err := runAs(l.who, func() error {
 		for i := range l.inputs {
 			in := &l.inputs[i]
