@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/client"
@@ -178,7 +179,7 @@ func (i installs) run(word, script string) {
 				i.t.Fatalf("%s: %v after %d requests:\n%s", script, err, i.r.hits.Load()-before, out.String())
 			}
 			return
-		default:
+		case <-time.After(200 * time.Millisecond): // to ask takes a process, beside which packages are installed
 		}
 		for _, a := range i.questions() {
 			if a.Pending() && !answered[a.ID] {
