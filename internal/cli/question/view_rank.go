@@ -223,7 +223,10 @@ func briefPath(raw string) string {
 		return whole
 	}
 	for i := range len(raw) {
-		if rest := show.Arg(raw[i:]); raw[i] == '/' && len(rest) < briefText {
+		if raw[i] != '/' {
+			continue
+		}
+		if rest := show.Arg(raw[i:]); len(rest) < briefText {
 			return "…" + rest
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A small reader and judge of the profile language, so that tests ask a profile
@@ -197,6 +198,20 @@ func names(r atom, op string) bool {
 	return false
 }
 
+// regexps are the expressions of profiles, compiled: the names that are sealed are the same in thousands of them.
+var regexps sync.Map
+
+func compiled(text string) (*regexp.Regexp, error) {
+	if e, ok := regexps.Load(text); ok {
+		return e.(*regexp.Regexp), nil
+	}
+	e, err := regexp.Compile(text)
+	if err == nil {
+		regexps.Store(text, e)
+	}
+	return e, err
+}
+
 func fits(f atom, t act) (bool, error) {
 	head, args := f.head(), f.list[1:]
 	text := ""
@@ -209,7 +224,7 @@ func fits(f atom, t act) (bool, error) {
 	case head == "literal" && args[0].kind == '"':
 		return t.path == text, nil
 	case head == "regex" && args[0].kind == '#':
-		e, err := regexp.Compile(text)
+		e, err := compiled(text)
 		return err == nil && t.path != "" && e.MatchString(t.path), err
 	case head == "require-all" || head == "require-any" || head == "require-not":
 		return combined(head, args, t)
