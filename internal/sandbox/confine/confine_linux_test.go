@@ -11,7 +11,11 @@ import (
 	"palyra"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/local"
 )
+
+// places are looked at once for all tests: none is about them.
+var places local.Places
 
 func TestMain(m *testing.M) {
 	if what := os.Getenv(probeVar); what != "" {
@@ -25,7 +29,7 @@ func TestMain(m *testing.M) {
 func config(t testing.TB) Config {
 	t.Helper()
 	path, digest := celltest.Cell(t)
-	return Config{Cell: path, Digest: digest, StateID: celltest.StateID(), Log: celltest.Log(t)}
+	return Config{Cell: path, Digest: digest, StateID: celltest.StateID(), Places: &places, Log: celltest.Log(t)}
 }
 
 // open returns a backend that is closed with the test and leaves nothing behind.

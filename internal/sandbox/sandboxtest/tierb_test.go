@@ -10,6 +10,7 @@ import (
 
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/confine"
+	"palyra/internal/sandbox/local"
 	"palyra/internal/sandbox/sandboxtest"
 )
 
@@ -44,16 +45,21 @@ func builtCell(t *testing.T) (path, digest string) {
 	return path, hex.EncodeToString(sum[:])
 }
 
-func openB(t *testing.T, state string) sandbox.Backend {
-	t.Helper()
-	cell, digest := builtCell(t)
-	b, err := confine.New(confine.Config{Cell: cell, Digest: digest, Cgroup: confine.CgroupAuto, Warm: 1, StateID: state})
-	if err != nil {
-		t.Fatal(err)
+// openB opens backends that look at the system's own places once, since all of them are opened after the suite planted there.
+func openB(places *local.Places) func(*testing.T, string) sandbox.Backend {
+	return func(t *testing.T, state string) sandbox.Backend {
+		t.Helper()
+		cell, digest := builtCell(t)
+		b, err := confine.New(confine.Config{
+			Cell: cell, Digest: digest, Cgroup: confine.CgroupAuto, Warm: 1, StateID: state, Places: places,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
 	}
-	return b
 }
 
 func TestTierB(t *testing.T) {
-	sandboxtest.Run(t, sandboxtest.Factory{Open: openB, Lacks: lacksB})
+	sandboxtest.Run(t, sandboxtest.Factory{Open: openB(&local.Places{}), Lacks: lacksB})
 }

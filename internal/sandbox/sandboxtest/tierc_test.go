@@ -13,6 +13,7 @@ import (
 	"palyra/internal/egress"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bubble"
+	"palyra/internal/sandbox/local"
 	"palyra/internal/sandbox/sandboxtest"
 	"palyra/internal/seal"
 )
@@ -27,7 +28,11 @@ var lacksC = map[string]string{
 // tmpC is small, so that filling it costs little.
 const tmpC = 48 << 20
 
-func openC(t *testing.T, state string) sandbox.Backend {
+func openC(places *local.Places) func(*testing.T, string) sandbox.Backend {
+	return func(t *testing.T, state string) sandbox.Backend { return openedC(t, state, places) }
+}
+
+func openedC(t *testing.T, state string, places *local.Places) sandbox.Backend {
 	t.Helper()
 	cell, digest := builtCell(t)
 	// The directories outlive the backend: its next life finds what it left.
@@ -40,6 +45,7 @@ func openC(t *testing.T, state string) sandbox.Backend {
 	}
 	b, err := bubble.New(bubble.Config{
 		Cell: cell, Digest: digest, Warm: 1, WarmBytes: 64 << 20, StateID: state, Dir: dir + "/own", Quarantine: dir + "/quarantine", Tmp: tmpC,
+		Places: places,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,5 +80,5 @@ func openGuard(t *testing.T, resolver string) sandbox.EgressGuard {
 }
 
 func TestTierC(t *testing.T) {
-	sandboxtest.Run(t, sandboxtest.Factory{Open: openC, Lacks: lacksC, Tmp: tmpC, Seals: seal.Default, Guard: openGuard})
+	sandboxtest.Run(t, sandboxtest.Factory{Open: openC(&local.Places{}), Lacks: lacksC, Tmp: tmpC, Seals: seal.Default, Guard: openGuard})
 }
