@@ -16,9 +16,9 @@ func TestFreePart(t *testing.T) {
 	}
 	each(t, func(t *testing.T, w who) {
 		for name, script := range map[string]string{
-			"bytes": "head -c 14000000 /dev/zero > $0/a; echo fine; head -c 2400000 /dev/zero > $0/b; exec sleep 60",
+			"bytes": "head -c 14000000 /dev/zero > $0/a; echo fine; head -c 2400000 /dev/zero > $0/b; exec sleep 600",
 			"names": "i=0; while [ $i -lt 90 ]; do : > $0/$i; i=$((i+1)); done; echo fine; while [ $i -lt 98 ]; do : > $0/$i; i=$((i+1)); " +
-				"done; exec sleep 60",
+				"done; exec sleep 600",
 		} {
 			dir := t.TempDir()
 			if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // the way there

@@ -153,7 +153,7 @@ func startWith(t *testing.T, change func(*exec.Cmd)) *held {
 			t.Errorf("the cell wrote: %s", h.log.String())
 		}
 	})
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	h.ready = h.next()

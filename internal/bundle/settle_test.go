@@ -2,43 +2,39 @@ package bundle
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"palyra"
 )
 
-// A directory that somebody writes is not read in the middle of it.
+// A directory that somebody writes is not read in the middle of it. Time passes only while everybody rests, so that no busy
+// machine has the writer rest for longer than it means to.
 func TestRestlessPolicyDirIsNotRead(t *testing.T) {
-	dir := t.TempDir()
-	layPolicies(t, dir, noEcho)
-	ctx, stop := context.WithCancel(t.Context())
-	writing, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for n := 0; ctx.Err() == nil; n++ {
-			_ = os.WriteFile(filepath.Join(dir, "more.cedar"), fmt.Appendf(nil, "// %d\n", n), 0o644)
-			if n == 0 {
-				close(writing)
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		layPolicies(t, dir, noEcho)
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			for n := 1; ctx.Err() == nil; n++ { // each time of another length
+				_ = os.WriteFile(filepath.Join(dir, "more.cedar"), []byte("// "+strings.Repeat("x", n)), 0o644)
+				<-time.After(dirQuiet / 3)
 			}
+		}()
+		synctest.Wait()
+		_, err := settledFiles(t.Context(), dir)
+		if palyra.AsError(err).Reason != palyra.ReasonInterrupted || palyra.AsError(err).Remedy == "" {
+			t.Errorf("%v", err)
 		}
-	}()
-	<-writing
-	_, err := settledFiles(t.Context(), dir)
-	for try := 0; err == nil && try < 4; try++ { // on a busy machine the writer may rest for long enough
-		_, err = settledFiles(t.Context(), dir)
-	}
-	if palyra.AsError(err).Reason != palyra.ReasonInterrupted || palyra.AsError(err).Remedy == "" {
-		t.Errorf("%v", err)
-	}
-	stop()
-	<-ended
-	if files, err := settledFiles(t.Context(), dir); err != nil || !strings.HasPrefix(files["more.cedar"], "// ") {
-		t.Errorf("%v", err)
-	}
+		stop()
+		if files, err := settledFiles(t.Context(), dir); err != nil || !strings.HasPrefix(files["more.cedar"], "// ") {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 func TestSettlingEnds(t *testing.T) {
