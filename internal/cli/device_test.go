@@ -42,7 +42,7 @@ func openFar(t *testing.T) (there, here *house) {
 	there, here = at("there"), at("here")
 	settings := "[remote]\nlisten = \"127.0.0.1:0\"\n[console]\nlisten = \"127.0.0.1:0\"\n[policy]\npreset = \"ask\"\n"
 	stagetest.Fatal(t, os.WriteFile(filepath.Join(there.home, "config.toml"), []byte(settings), 0o600))
-	there.palyra("up", "--detach")
+	there.palyra("up", "--detach", "--timeout", "150s")
 	return there, here
 }
 

@@ -85,7 +85,7 @@ func Command(inv *invocation.Invocation, settings Settings) *cobra.Command {
 			"rewritten, and what when the hook fails or is killed. No model of yours is asked, no key\n" +
 			"of yours is there, and none of your files is changed.\n\n" +
 			"Of each tool it says what was seen: rewritten (a no holds, and a command runs as the hook\n" +
-			"says), judged (a no holds; what is allowed runs outside the sandbox), passes, or not seen.\n" +
+			"says), only judged (a no holds; what is allowed runs outside the sandbox), passes, or not seen.\n" +
 			"Of an agent that cannot be run here it says so, and nothing else. It takes half a minute\n" +
 			"for each, and ends with 1 where something passes.",
 		Example: "  palyra hook doctor\n  palyra hook doctor codex --json",
@@ -323,13 +323,15 @@ func versionOf(ctx context.Context, inv *invocation.Invocation, program string) 
 	return show.Line(first)
 }
 
-// say prints the reports.
+// say prints the reports, what their words mean, and what to do next.
 func say(w io.Writer, all []report) {
+	tried, found := false, false
 	for i, r := range all {
+		tried, found = tried || len(r.Tools) > 0, found || r.Program != ""
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s %s\n", r.Title, r.Version)
+		fmt.Fprintln(w, strings.TrimSpace(r.Title+" "+r.Version))
 		fmt.Fprintf(w, "  hook: %s (%s)\n", r.Hook, show.Line(r.File))
 		if r.Trust != "" {
 			fmt.Fprintf(w, "  trust: %s\n", show.Line(r.Trust))
@@ -338,9 +340,32 @@ func say(w io.Writer, all []report) {
 		if r.Note != "" {
 			fmt.Fprintf(w, "  %s\n", show.Line(r.Note))
 		}
+		wide := 24
 		for _, t := range r.Tools {
-			fmt.Fprintf(w, "  %-24s %-10s hook fails: %-9s killed: %-9s %s\n", t.Tool, t.Verdict, t.OnFailure, t.OnCrash, t.Note)
+			wide = max(wide, len(t.Tool))
+		}
+		for _, t := range r.Tools {
+			line := fmt.Sprintf("  %-*s %-11s hook fails: %-9s killed: %-9s %s", wide, t.Tool, t.Verdict, t.OnFailure, t.OnCrash, t.Note)
+			fmt.Fprintln(w, strings.TrimRight(line, " "))
 		}
 		r.sayOthers(w)
+		if r.Program != "" && r.Hook == "none" {
+			fmt.Fprintf(w, "  next: palyra hook install %s\n", r.Agent)
+		}
+	}
+	switch {
+	case tried:
+		fmt.Fprint(w, legend)
+	case !found && len(all) > 1:
+		fmt.Fprintln(w, "\nnone of these agents is on your path, so nothing was tried; once one is: palyra hook install AGENT")
 	}
 }
+
+// legend says what the words of a row mean.
+const legend = `
+rewritten    a no holds, and a command that is allowed runs as the hook says: in the sandbox
+only judged  a no holds; what is allowed runs outside of the sandbox
+passes       nothing holds it
+not seen     it could not be tried: nothing is known
+hook fails, killed: what becomes of the use when the hook ends with an error, or its shell is killed
+`

@@ -134,3 +134,32 @@ func TestPlay(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What is printed says what its words mean and what to do next, and its columns stand below each other.
+func TestReportsSayWhatIsNext(t *testing.T) {
+	const long = "a-tool-with-a-name-that-is-longer"
+	var b strings.Builder
+	say(&b, []report{{
+		Agent: "codex", Title: "Codex", Program: "/usr/bin/codex", Version: "1.0", Hook: "none", MCP: "no entry",
+		Tools: []row{{Tool: long, Verdict: Judged, OnFailure: Blocked, OnCrash: Passed}, {Tool: "x", Verdict: Passes, OnFailure: Unseen}},
+	}, {Agent: "gemini", Title: "Gemini CLI", Hook: "none", MCP: "no entry", Note: "not there"}})
+	lines := strings.Split(b.String(), "\n")
+	var at []int
+	for _, line := range lines {
+		if strings.HasSuffix(line, " ") {
+			t.Errorf("%q ends in nothing", line)
+		}
+		if i := strings.Index(line, "hook fails: "); i > 0 {
+			at = append(at, i)
+		}
+	}
+	if len(at) != 2 || at[0] != at[1] || !strings.Contains(b.String(), "only judged  a no holds") ||
+		strings.Count(b.String(), "next: palyra hook install codex\n") != 1 || strings.Contains(b.String(), "install gemini") {
+		t.Errorf("%s", b.String())
+	}
+	b.Reset()
+	say(&b, []report{{Title: "Codex"}, {Title: "Gemini CLI"}})
+	if !strings.Contains(b.String(), "none of these agents is on your path") || strings.Contains(b.String(), "rewritten") {
+		t.Errorf("%s", b.String())
+	}
+}

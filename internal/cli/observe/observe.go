@@ -127,7 +127,7 @@ func printObservation(w io.Writer, o client.Observation) {
 		fmt.Fprintln(w, "calls of agents' own tools are held")
 		return
 	}
-	fmt.Fprintf(w, "calls of agents' own tools are observed and not held, until %s (%s)\n", screen.Stamp(o.Until), show.Line(string(o.By)))
+	fmt.Fprintf(w, "calls of agents' own tools are observed and not held, until %s, by %s\n", screen.Stamp(o.Until), show.Line(string(o.By)))
 }
 
 func reportCommand(inv *invocation.Invocation) *cobra.Command {
@@ -179,7 +179,8 @@ func gather(ctx context.Context, c calls, since time.Duration, now time.Time) (R
 
 func printReport(w io.Writer, r Report) {
 	if r.Calls == 0 {
-		fmt.Fprintln(w, "no call was observed; 'palyra hook install AGENT --observe' has an agent's calls observed")
+		fmt.Fprintln(w, "no call was observed yet. That takes a hook in the agent's settings (palyra hook install AGENT --observe),\n"+
+			"'palyra observe start', and an agent that uses its tools")
 		return
 	}
 	fmt.Fprintf(w, "%s from %s to %s: %d would have run unasked, %d under an answer that was there,\n"+
