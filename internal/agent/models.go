@@ -169,7 +169,7 @@ func (m *Models) source(name string) *Source {
 // noModel says what to write where.
 func noModel(why string) error {
 	return palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "%s", why).
-		WithRemedy(`put providers.NAME = { kind = "anthropic", key_file = "/path/of/key" } and models.default = "NAME/model" into config.toml ` +
+		WithRemedy(`put providers.NAME = { kind = "anthropic", key_binding = "BINDING" } and models.default = "NAME/model" into config.toml ` +
 			"('palyra config path' says where it is), then restart the daemon; or give --model")
 }
 

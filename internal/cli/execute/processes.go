@@ -48,7 +48,7 @@ func processesListCommand(inv *invocation.Invocation) *cobra.Command {
 			return invocation.Page[shownProcess]{
 				JSON: answer, Things: list, Head: []string{"PROCESS", "PRINCIPAL", "STARTED", "PORTS", "SUMMARY"},
 				Row: func(p shownProcess) []string {
-					return []string{string(p.Process), string(p.Principal), screen.Stamp(p.Started), fmt.Sprint(p.Publish), p.Summary}
+					return []string{string(p.Process), string(p.Principal), screen.Stamp(p.Started), screen.Joined(p.Publish), p.Summary}
 				},
 			}.Show(inv)
 		}),

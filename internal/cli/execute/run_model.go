@@ -94,20 +94,32 @@ func noModel(inv *invocation.Invocation, err error) error {
 	if c, cerr := inv.Config(); cerr == nil {
 		where = c.Paths.Config
 	}
-	inv.Say("palyra: to use a model, put this into %s and start the daemon again:\n%s", show.Line(where), modelLines(where))
+	inv.Say("palyra: to use a model, put its key into the vault, this into %s, and start the daemon again (palyra down, palyra up):\n%s",
+		show.Line(where), modelLines)
 	return err
 }
 
-// modelLines are example lines of a configuration with models.
-func modelLines(where string) string {
-	dir := strings.TrimSuffix(where, "config.toml")
-	return "\n    [providers.anthropic]\n    kind = \"anthropic\"\n    key_file = \"" + show.Line(dir) +
-		"anthropic.key\"   # the key alone, chmod 600\n" +
-		"\n    [models]\n    default = \"anthropic/claude-sonnet-4-5\"\n" +
-		"\n  or, for a model on this machine (Ollama):\n" +
-		"\n    [providers.ollama]\n    kind = \"openai\"\n    base_url = \"http://127.0.0.1:11434/v1\"\n" +
-		"\n    [models]\n    default = \"ollama/qwen3\"\n"
-}
+// modelLines are example lines: commands, and a configuration with models.
+const modelLines = `
+    palyra vault put anthropic-key
+    palyra vault bind anthropic --secret anthropic-key --host api.anthropic.com --provider
+
+    [providers.anthropic]
+    kind = "anthropic"
+    key_binding = "anthropic"
+
+    [models]
+    default = "anthropic/claude-sonnet-4-5"
+
+  or, for a model on this machine (Ollama), which needs no key:
+
+    [providers.ollama]
+    kind = "openai"
+    base_url = "http://127.0.0.1:11434/v1"
+
+    [models]
+    default = "ollama/qwen3"
+`
 
 // providerNames lists the configured providers of models.
 func providerNames(inv *invocation.Invocation) []string {

@@ -176,7 +176,7 @@ func TestNoModelSaysWhatToWrite(t *testing.T) {
 	inv := &invocation.Invocation{Stderr: &said, Home: t.TempDir()}
 	err := palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "none")
 	if got := noModel(inv, err); got != error(err) || !strings.Contains(said.String(), "[providers.ollama]") ||
-		!strings.Contains(said.String(), filepath.Join(inv.Home, "anthropic.key")) {
+		!strings.Contains(said.String(), filepath.Join(inv.Home, "config.toml")) || !strings.Contains(said.String(), "palyra vault put ") {
 		t.Errorf("%v %s", got, said.String())
 	}
 	said.Reset()
