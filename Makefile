@@ -80,10 +80,11 @@ test: ## everything: linters, layers, all tests, a sample of fuzzing and faults
 	@$(MAKE) test-fuzz
 	@$(MAKE) test-go
 
-# lint has vetted everything. Many tests wait more than they work, so three packages run at
+# lint has vetted everything. Many tests wait more than they work, so four packages run at
 # once, and four tests of a package where they say that they can. Those that take minutes
 # begin first: the others fill up what they leave.
-LONG = ./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/cli
+LONG = ./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/rpc ./internal/cli \
+	./internal/wasm/engine ./internal/sandbox/bwrap
 
 .PHONY: test-go
 test-go:

@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RAPID_SEED=${RAPID_SEED:-20261117}
 
 go=${GO:-go}
-flags="-timeout 30m -vet=off -p 3 -parallel 4"
+flags="-timeout 30m -vet=off -p 4 -parallel 4"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 

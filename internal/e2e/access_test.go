@@ -16,6 +16,7 @@ import (
 
 // What a device may do is what both it and its person may, as of now.
 func TestADeviceMayNoMoreThanItsPerson(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart()
 	owner := &elsewhere{t: t, home: d.home}

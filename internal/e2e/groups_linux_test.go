@@ -217,6 +217,7 @@ func (i installs) twice() {
 // Packages are installed by npm and by pip as often as one likes, by one answer each, as root's daemon and as an
 // ordinary user's.
 func TestPackagesAreInstalledByOneAnswer(t *testing.T) {
+	t.Parallel()
 	d, r := newDaemon(t), newRegistries(t)
 	d.ownWork()
 	d.groups(map[string][]string{"node-mirror": {r.at("npm")}, "python-mirror": {r.at("index"), r.at("files")}})
@@ -233,6 +234,7 @@ func TestPackagesAreInstalledByOneAnswer(t *testing.T) {
 }
 
 func TestPackagesAreInstalledByOneAnswerWithAnOrdinaryUsersDaemon(t *testing.T) {
+	t.Parallel()
 	d, r := newDaemon(t), newRegistries(t)
 	d.groups(map[string][]string{"node-mirror": {r.at("npm")}, "python-mirror": {r.at("index"), r.at("files")}})
 	as := d.ordinary(r.reachable()...)

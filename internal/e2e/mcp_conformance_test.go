@@ -102,6 +102,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 // fixtures, against the built program as people run it. The others run against the
 // same code in internal/mcp/serve.
 func TestConformanceOfTheProgram(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart(unlimited...)
 	exe, modules := node(t)

@@ -121,6 +121,7 @@ func touching(name string, more map[string]any) map[string]any {
 // person is asked, may take longer over it than its own time for a request, and gets the result; a no holds, and
 // says why; a cancel withdraws the question. It is so over both transports.
 func TestTasksOnTheOfficialSDK(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart(unlimited...)
 	person := d.client(client.OperatorDoor)
@@ -202,6 +203,7 @@ func (d *daemon) taskCancelled(c *taskClient, person *client.Client, name string
 
 // TestTasksOfOthers: a task is its session's. Another client with the same token does not see it, by its id neither.
 func TestTasksOfOthers(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart(unlimited...)
 	url, token := d.mcpHTTP()

@@ -81,6 +81,7 @@ func (d *daemon) mcpHTTP(more ...string) (url, token string) {
 // TestInspector: the official inspector's command line lists and calls tools, over
 // both transports.
 func TestInspector(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart()
 	exe, modules := node(t)
@@ -210,6 +211,7 @@ func tsWrite(name string, more map[string]any) map[string]any {
 // TestTypeScriptClient: a program on the TypeScript SDK meets every way in which a
 // call that needs an approval can end, over both transports.
 func TestTypeScriptClient(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart(unlimited...)
 	person := d.client(client.OperatorDoor)

@@ -46,6 +46,7 @@ func (u user) execAnswered(workspace string, answers []palyra.Answer, args ...st
 // settings say and the status tells, and no link leads the person's git there or into
 // a cache.
 func TestWhatRunsLeaveInQuarantine(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.write(filepath.Join(d.home, "config.toml"), "[process]\nquarantine_bytes = 3145728\nquarantine_workspace_bytes = 2097152\n", 0o600)
 	other := filepath.Join(filepath.Dir(d.work), "other")

@@ -401,6 +401,7 @@ func (u folderUser) runs(p published) {
 // Folders in the shapes that people publish run in their cages, or are refused with a reason; nothing is reached that was not
 // declared, and what is declared is.
 func TestFoldersThatPeoplePublish(t *testing.T) {
+	t.Parallel()
 	d, w, planted, env := folderWorld(t)
 	d.mustStart(env...)
 	u := d.saysYes()

@@ -79,6 +79,7 @@ func (d *daemon) noWords() {
 // next start all of them are there, or none where nothing had begun, never half of
 // one; nothing lies about, and the call has ended with an outcome that says which.
 func TestKilledWhileChangesAreKept(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart(unlimited...)

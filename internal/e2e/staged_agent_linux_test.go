@@ -163,6 +163,7 @@ func (s *staging) has(name, want string) {
 // another session nor the person sees it. It is reviewed, kept in parts, the rest is dropped, what was kept is undone; what
 // the person changed meanwhile is not lost.
 func TestStagedAgent(t *testing.T) {
+	t.Parallel()
 	stagings(t, func(t *testing.T, s *staging) {
 		s.fifty()
 		before := treeOf(t, s.work)

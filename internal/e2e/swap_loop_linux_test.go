@@ -30,6 +30,7 @@ while not os.path.exists("enough"):
 // a loop: one that writes to the workspace directly, and staged ones, one after the other, whose changes are kept. What
 // runs is what was allowed, or nothing: 100 tries, or 1,000 with PALYRA_FAULTS=full.
 func TestTheApprovedScriptIsTheOneThatRuns(t *testing.T) {
+	t.Parallel()
 	const tries = 100
 	rounds := 1
 	if os.Getenv("PALYRA_FAULTS") == "full" {

@@ -156,6 +156,7 @@ func (d *daemon) lastThatWroteDirectly(older palyra.CallID) {
 // A daemon that is killed in an undo, or in a redo, at any step: the tree is the old or the new one after the next start,
 // never a mixture, and what can be done next is what it looks like.
 func TestKilledWhileUndoing(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart(unlimited...)

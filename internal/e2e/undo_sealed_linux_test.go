@@ -52,6 +52,7 @@ func (d *daemon) waitSealed() {
 // What calls replaced rests under a key of the vault's: who reads the state sees none of it. With a locked vault calls go on,
 // and undo alone is refused, with what to do.
 func TestWhatCallsReplacedIsSealed(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart(unlimited...)
@@ -113,6 +114,7 @@ func TestWhatCallsReplacedIsSealed(t *testing.T) {
 
 // A daemon that is killed while it seals, or while it opens what is sealed, has it sealed and whole after the next start.
 func TestKilledWhileSealing(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart(unlimited...)

@@ -62,6 +62,7 @@ await server.connect(new StdioServerTransport());
 // TestUpstreamOnTheOfficialSDK: a server on the official TypeScript SDK, in Node,
 // in tier C.
 func TestUpstreamOnTheOfficialSDK(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.write(filepath.Join(d.home, "secret"), "planted", 0o644)
 	profile, program, modules := d.nodeProfile()
@@ -125,6 +126,7 @@ await server.connect(new StdioServerTransport());
 // TestUpstreamTasksOnTheOfficialSDK: tools that a server on the official TypeScript SDK makes tasks of, in tier C. A call
 // that is cancelled cancels the task there.
 func TestUpstreamTasksOnTheOfficialSDK(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	profile, program, modules := d.nodeProfile()
 	if err := os.Symlink(filepath.Join(modules, "node_modules"), filepath.Join(d.work, "node_modules")); err != nil {

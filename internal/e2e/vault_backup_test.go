@@ -24,6 +24,7 @@ func private(t *testing.T, text string) string {
 // What one daemon exports another one takes in, with its own key; nobody else reads it, and nothing of it is in what
 // either of them keeps or says. A vault whose key is lost begins anew from it.
 func TestSecretsMoveToAnotherMachine(t *testing.T) {
+	t.Parallel()
 	const pass = "the recovery words of this test"
 	values := map[string]string{
 		"github": "ghp_5uperSecretValueOfThisTest", "npm --scope channel:ci": "npm_5uperSecretValueOfTheChannel",
@@ -130,6 +131,7 @@ func (d *daemon) beginsAnew(file, recovery string, values map[string]string) {
 // A person is asked for the passphrase, twice for a new one, and what they type is not shown; the age tool's format is
 // what they get.
 func TestAnExportAtATerminal(t *testing.T) {
+	t.Parallel()
 	const pass = "correct horse battery"
 	d := newDaemon(t)
 	d.mustStart(unlimited...)
