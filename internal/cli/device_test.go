@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,9 @@ func scan(t *testing.T, text string) string {
 	if len(rows) == 0 {
 		t.Fatalf("no QR code:\n%s", text)
 	}
+	if last := len(rows) - 1; !slices.Contains(rows[last], true) { // the lower half of the last line
+		rows = rows[:last]
+	}
 	img := image.NewGray(image.Rect(0, 0, len(rows[0])*size, len(rows)*size))
 	for y := range img.Rect.Dy() {
 		for x := range img.Rect.Dx() {
@@ -96,6 +100,10 @@ func scan(t *testing.T, text string) string {
 	bits, err := gozxing.NewBinaryBitmapFromImage(img)
 	stagetest.Fatal(t, err)
 	got, err := qrcode.NewQRCodeReader().Decode(bits, nil)
+	if err != nil { // in one code of sixty this reader takes something else for a mark of the code's: it is given the modules
+		pure := map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true}
+		got, err = qrcode.NewQRCodeReader().Decode(bits, pure)
+	}
 	if err != nil {
 		t.Fatalf("it cannot be scanned: %v\n%s", err, text)
 	}
