@@ -104,7 +104,7 @@ lint: setup
 	@echo "actionlint"; scripts/actionlint.sh
 	$(GO) vet -tags faults,agents ./internal/fault ./internal/e2e
 	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags escape ./cmd/palyra-wasm ./internal/wasm/...; fi
-	$(TOOL) staticcheck ./...
+	GOGC=200 $(TOOL) staticcheck ./...
 
 .PHONY: vet-targets
 vet-targets: setup ## compile everything for linux, darwin and windows on amd64 and arm64: minutes each at first; TARGETS='linux/arm64 …'
