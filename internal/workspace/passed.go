@@ -29,11 +29,19 @@ type look struct {
 	seen  []glimpsed
 }
 
-// maxPassed bounds how many directories are remembered.
-const maxPassed = 256
+// maxPassed bounds how many directories are remembered, and maxSeen the bytes of the paths that were looked at for one:
+// a directory deep below others is not worth them.
+const (
+	maxPassed = 256
+	maxSeen   = 16 << 10
+)
 
 func (p *passed) keep(of asked, homes []string, g *glance) {
-	if g.linked {
+	size := 0
+	for _, s := range g.seen {
+		size += len(s.path)
+	}
+	if g.linked || size > maxSeen {
 		return
 	}
 	p.mu.Lock()

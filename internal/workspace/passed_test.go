@@ -70,6 +70,25 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
+// A directory for which very much was looked at is not remembered: whoever makes directories does not fill the memory.
+func TestDeepDirectoriesAreNotRemembered(t *testing.T) {
+	d := newDesk(t)
+	deep := d.path("ws")
+	for len(deep) < 2000 {
+		deep = filepath.Join(deep, "a")
+	}
+	d.ok(os.MkdirAll(deep, 0o755))
+	if _, err := d.resolve(deep); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.passed.all); n != 0 {
+		t.Errorf("%d are remembered", n)
+	}
+	if _, err := d.resolve(d.path("ws/sub")); err != nil || len(d.passed.all) != 1 {
+		t.Errorf("%v, %d are remembered", err, len(d.passed.all))
+	}
+}
+
 // Whatever is moved, linked, made and removed: who remembers says what somebody says who looks for the first time.
 func TestRememberedLikeLookedAt(t *testing.T) {
 	d := newDesk(t)
