@@ -57,7 +57,7 @@ func verifyExport(in io.Reader, keys []named) (facts object, err error) {
 	h := exact(first, "format", "from", "left", "origin", "prev", "to")
 	origin, from, to := str(h, "origin"), integer(h, "from"), integer(h, "to")
 	must(h["format"] == "palyra-journal-export/1" && from >= 1 && to >= from, "the first line is malformed")
-	watched, deniers := watch{ends: map[string]string{}}, denier{}
+	watched, deniers := watch{ends: map[string]string{}}, newDenier()
 	chain, seen := digestOf(h["prev"]), tree{size: from - 1, roots: digestsOf(h["left"])}
 	must(from > 1 || chain == chained([]byte(origin)), "the chain does not start with the journal's name")
 	must(len(seen.roots) == bits.OnesCount64(uint64(from-1)), "the tree before the first entry is incomplete")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,6 +66,11 @@ func TestKeysOfPlainHTTPOnlyDeny(t *testing.T) {
 	other := signedVote(attesttest.Ada, palyra.AnswerDeny, func(v *palyra.Vote) {
 		v.Signature.Intent.Method = "palyra.v1.GrantService/RevokeGrant"
 	})
+	pkix := signedVote(attesttest.Ada, palyra.AnswerAllow, func(v *palyra.Vote) {
+		raw, _ := base64.StdEncoding.DecodeString(v.Signature.PublicKey)
+		v.Signature.PublicKey = base64.StdEncoding.EncodeToString(append([]byte("\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"), raw...))
+	})
+	nameless := signedVote(attesttest.Ada, palyra.AnswerAllow, func(v *palyra.Vote) { v.Signature.PublicKey = "" })
 	bob := signedVote(attesttest.Bob, palyra.AnswerAllow, nil)
 	decided := func(votes ...palyra.Vote) palyra.Event {
 		return palyra.ApprovalDecided{Approval: allow.Approval, Answer: votes[0].Answer, By: "user:ada", Votes: votes}
@@ -74,7 +80,13 @@ func TestKeysOfPlainHTTPOnlyDeny(t *testing.T) {
 		event   palyra.Event
 		bad     bool
 	}{
-		"an allow":                    {plain, decided(allow), true},
+		"an allow":               {plain, decided(allow), true},
+		"a key in another form":  {plain, decided(pkix), true},
+		"a key that is not told": {plain, decided(nameless), true},
+		"another spelling":       {"HTTP://192.0.2.7:7145", decided(allow), true},
+		"an allow that a deny settles": {
+			plain, palyra.ApprovalDecided{Approval: allow.Approval, Answer: palyra.AnswerAllow, By: "user:ada", Votes: []palyra.Vote{deny}}, true,
+		},
 		"an allow among others":       {plain, decided(bob, allow), true},
 		"an allow that settles none":  {plain, palyra.ApprovalVoted{Vote: allow}, true},
 		"a deny told as an allow":     {plain, decided(told), true},
@@ -99,7 +111,13 @@ func TestKeysOfPlainHTTPOnlyDeny(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", name, code, out, errs)
 		}
 	}
-	j := answered(t, plain, decided(allow))
+	j := answered(t, here, decided(allow), palyra.DevicePaired{Device: palyra.Device{
+		ID: "dev-1", KeyID: attesttest.Ada.OperatorID(), PublicKey: attesttest.Ada.Public(), Address: plain,
+	}})
+	if _, err := verifyExport(bytes.NewReader(exported(t, j, 0, 0)), trusted(t, attesttest.Daemon.Public())); err == nil {
+		t.Error("an allow before the pairing is told")
+	}
+	j = answered(t, plain, decided(allow))
 	code, out, errs := runs(t, exported(t, j, 2, 2), "--key", attesttest.Daemon.Public())
 	if code != 0 || !strings.Contains(out, "which keys only deny") {
 		t.Errorf("without the pairing's entry: exit %d\n%s%s", code, out, errs)
