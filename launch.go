@@ -12,7 +12,8 @@ import (
 )
 
 // Launch is the only thing a runner accepts: a grant whose call was resolved once more, while its granted line became durable
-// or after that, to the very plan that was judged. Its fields are closed and Confirm is the only maker, so no runner can forget to look again.
+// or after that, to the very plan that was judged. Its fields are closed and Confirm is the only maker, so no runner can
+// forget to look again.
 type Launch struct {
 	grant *Grant
 	weigh Weigher
