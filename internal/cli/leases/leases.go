@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
@@ -44,7 +45,8 @@ func listCommand(inv *invocation.Invocation) *cobra.Command {
 				Head: []string{"LEASE", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS", screen.SummaryColumn},
 				Row: func(l leaseJSON) []string {
 					return []string{
-						string(l.ID), string(l.Scope), leaseState(inv, l.Lease), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms), l.Summary,
+						string(l.ID), string(l.Scope), leaseState(inv, l.Lease), uses(l.UsesLeft), string(l.Terms.Principal),
+						question.Covers(l.Terms), l.Summary,
 					}
 				},
 			}.Show(inv)
@@ -107,37 +109,6 @@ func uses(n int64) string {
 		return "no count"
 	}
 	return strconv.FormatInt(n, 10)
-}
-
-// covers says in a few words what a lease permits.
-func covers(t palyra.Terms) string {
-	text := string(t.Tool)
-	if t.Program != "" {
-		text += " " + t.Program
-	}
-	switch {
-	case t.PlanDigest != "":
-		text += ", exactly one plan"
-	case t.PathRoot != "" && len(t.Tools) == 0: // from before one answer covered all editing tools
-		text += ", writes under " + t.PathRoot
-	case t.PathRoot != "":
-		text = "edits of files under " + t.PathRoot
-		if t.PathRoot == "." {
-			text = "edits of any file"
-		}
-	case t.ReadRoot != "":
-		text = "reads under " + t.ReadRoot
-	case t.Pages:
-		text = "pages of " + screen.Joined(t.Hosts)
-	case t.Branch != "":
-		text = "signatures of commits on " + t.Branch + " by " + t.Signer
-	case t.Group != "":
-		text = "hosts of " + t.Group + ": " + screen.Joined(t.Hosts)
-	}
-	if t.Workspace != "" {
-		text += ", in " + t.Workspace
-	}
-	return text
 }
 
 func printLease(inv *invocation.Invocation, l leaseJSON) error {

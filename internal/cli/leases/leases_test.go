@@ -8,6 +8,7 @@ import (
 	"palyra"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/invocationtest"
+	"palyra/internal/cli/question"
 	"palyra/internal/cli/questiontest"
 )
 
@@ -47,7 +48,7 @@ func TestCovers(t *testing.T) {
 			PlanDigest: questiontest.SampleDigest,
 		},
 	} {
-		if got := covers(terms); got != want {
+		if got := question.Covers(terms); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -102,7 +102,7 @@ func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocati
 		return err
 	}
 	defer c.Close()
-	s.client, m.own, m.apart = c, inv.Own(), inv.Separation()
+	s.client, m.own, m.apart = c, inv.Own(), inv.Separation
 	if o.Desktop {
 		n := notify.New(s, notify.Desktop{})
 		s.beside.Go(func() { n.Run(ctx) })
@@ -175,7 +175,7 @@ func (s *feed) watch() {
 		s.program.Quit()
 		return
 	}
-	asked := true // just now
+	asked, told := true, "" // just now
 	s.keep(func() error {
 		if !asked {
 			if err := s.client.Health(s.ctx); err != nil {
@@ -188,7 +188,14 @@ func (s *feed) watch() {
 			s.program.Send(approvalMsg{p})
 			return nil
 		})
-	}, func(err error) { s.program.Send(lostMsg{show.Line(palyra.AsError(err).Text)}) })
+	}, func(err error) {
+		e := palyra.AsError(err)
+		s.program.Send(lostMsg{show.Line(e.Text)})
+		if e.Remedy != told && e.Remedy != "" { // not again at each try
+			s.program.Send(noteMsg(show.Line(e.Remedy)))
+		}
+		told = e.Remedy
+	})
 }
 
 // tail follows the journal.

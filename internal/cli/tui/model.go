@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/tui/opening"
@@ -83,7 +84,7 @@ type model struct {
 	now    func() time.Time
 	style  screen.Style
 	own    string
-	apart  palyra.Separation
+	apart  func() palyra.Separation // as the key is now: it may be protected meanwhile
 	mouse  bool
 	bell   func()
 	hear   func(palyra.Approval)
@@ -208,7 +209,16 @@ func (m *model) news(in msg) cmd {
 // say shows a line to the person. It is safe already.
 func (m *model) say(text string, warn bool) { m.note, m.warn = text, warn }
 
+// told reports whether a command has said already why it failed: what it ends with is a code alone.
+func told(err error) bool {
+	e, ok := exit.As(err)
+	return ok && e.Text == "" && e.Err == nil
+}
+
 func (m *model) fail(err error) {
+	if told(err) {
+		return
+	}
 	e := palyra.AsError(err)
 	text := show.Line(e.Text)
 	if e.Remedy != "" {
@@ -349,7 +359,7 @@ func (m *model) text(in textMsg) {
 			m.pane.lines = slices.Delete(m.pane.lines, 0, over)
 		}
 	}
-	if in.end != nil {
+	if in.end != nil && !told(in.end) {
 		m.pane.lines = append(m.pane.lines, safe(show.Line(palyra.AsError(in.end).Text)))
 	}
 }

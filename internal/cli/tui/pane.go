@@ -71,7 +71,8 @@ func (m *model) ask() {
 	}
 	var b bytes.Buffer
 	v := question.View{
-		W: &b, Approval: *p.asked, Separation: m.apart, Now: m.now(), Style: m.style, Width: m.paneWidth(), Short: !p.full && !p.diff, Own: m.own,
+		W: &b, Approval: *p.asked, Separation: m.apart(), Now: m.now(), Style: m.style,
+		Width: m.paneWidth(), Short: !p.full && !p.diff, Own: m.own,
 	}
 	v.Print()
 	p.lines = strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")

@@ -19,7 +19,8 @@ import (
 const plainHelp = `Questions are told as they come, each with a number.
   list            what waits
   show N          a question; full N: all of it
-  answer N WORD   allow, deny, or another word that it offers; you type it once more below the question
+  answer N WORD   allow, deny, or another word that it offers; you type it once more below the question.
+                  What follows deny is why, which the agent is told
   quit            leave; what waits goes on waiting
 Every other line is a command of palyra: changes, undo ID, leases list, runs list, journal verify, status.`
 
@@ -96,7 +97,7 @@ func (s *feed) plain(hear func(palyra.Approval)) error {
 				}
 				return nil
 			})
-		}, func(err error) { fmt.Fprintln(s.inv.Stdout, "no daemon: "+show.Line(palyra.AsError(err).Text)) })
+		}, func(err error) { fmt.Fprintln(s.inv.Stdout, noDaemon(show.Line(palyra.AsError(err).Text))) })
 	})
 	for {
 		typed, err := terminal.AskLine(ctx, "")
@@ -114,6 +115,14 @@ func (s *feed) plain(hear func(palyra.Approval)) error {
 			s.inv.Finish(err)
 		}
 	}
+}
+
+// answerOf are the arguments for an answer. What follows a deny is why.
+func answerOf(words []string) []string {
+	if len(words) > 1 && words[0] == string(palyra.AnswerDeny) && !strings.HasPrefix(words[1], "-") {
+		return []string{words[0], "--reason=" + strings.Join(words[1:], " ")}
+	}
+	return words
 }
 
 // obey does what a line says.
@@ -141,7 +150,7 @@ func (s *feed) obey(asked *numbered, words []string) error {
 		}
 		words = map[string][]string{
 			"show": {"approvals", "show", string(id)}, "full": {"approvals", "show", "--full", string(id)},
-			"answer": append([]string{"approvals", "decide", string(id)}, words[2:]...),
+			"answer": append([]string{"approvals", "decide", string(id)}, answerOf(words[2:])...),
 		}[words[0]]
 	}
 	return s.another(s.inv)(s.ctx, s.inv.Stdout, words...)

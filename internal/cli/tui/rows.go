@@ -7,6 +7,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/tui/opening"
 	"palyra/internal/show"
@@ -69,9 +70,8 @@ func rowsOfLeases(all []palyra.Lease, now time.Time) []row {
 		if !l.ExpiresAt.IsZero() {
 			left = screen.Left(l.ExpiresAt, now)
 		}
-		covers := show.Line(string(l.Terms.Tool)) + " in " + show.Arg(l.Terms.Workspace)
 		out[i] = row{id: string(l.ID), open: []string{"leases", "show", string(l.ID)}, cells: []string{
-			show.Line(string(l.Scope)), left, show.Line(string(l.Terms.Principal)), covers,
+			show.Line(string(l.Scope)), left, show.Line(string(l.Terms.Principal)), show.Line(question.Covers(l.Terms)),
 		}}
 	}
 	return out

@@ -16,6 +16,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -34,7 +35,7 @@ type table struct {
 
 func newTable(t *testing.T, width, height int) *table {
 	b := &table{T: t, clock: noon}
-	b.model = &model{own: "palyra", now: func() time.Time { return b.clock }, host: host{
+	b.model = &model{own: "palyra", apart: func() palyra.Separation { return "" }, now: func() time.Time { return b.clock }, host: host{
 		load:   func(section) cmd { return nil },
 		decide: func(r client.DecideRequest) cmd { b.decided = append(b.decided, r); return nil },
 		act:    func(args ...string) cmd { b.acted = append(b.acted, args); return nil },
@@ -458,5 +459,47 @@ func TestLongNotesAreWrapped(t *testing.T) {
 	b.send(tea.WindowSizeMsg{Width: 40, Height: 5})
 	if all := b.screen(); len(all) != 5 || !strings.Contains(all[len(all)-1], "Enter: show") {
 		t.Errorf("on a low screen: %q", all)
+	}
+}
+
+// What a command has said already is not said once more, as an internal error.
+func TestCodesAloneSayNothing(t *testing.T) {
+	b := newTable(t, 100, 30)
+	b.pane = &pane{turn: 7, in: runs, lines: []string{"run cancelled"}}
+	b.send(textMsg{turn: 7, end: exit.Error{Code: exit.Cancelled}, over: true})
+	b.note = "as it was"
+	b.fail(exit.Error{Code: exit.Failure})
+	if len(b.pane.lines) != 1 || b.note != "as it was" {
+		t.Errorf("%q, %q", b.pane.lines, b.note)
+	}
+	b.send(textMsg{turn: 7, end: exit.Failedf(palyra.ReasonNotFound, "it is gone"), over: true})
+	if len(b.pane.lines) != 2 || b.pane.lines[1] != "it is gone" {
+		t.Errorf("%q", b.pane.lines)
+	}
+}
+
+// A key that was protected meanwhile is told of as it is.
+func TestTheSeparationIsAsItIsNow(t *testing.T) {
+	b := newTable(t, 100, 60)
+	b.apart = func() palyra.Separation { return palyra.SeparationPassphrase }
+	b.send(approvalMsg{question1("Q1", "run git push")})
+	b.press("enter")
+	b.apart = func() palyra.Separation { return palyra.SeparationNone }
+	b.pane.full = true
+	b.ask()
+	if text := strings.Join(b.pane.lines, " "); !strings.Contains(text, "separation none") {
+		t.Error(text)
+	}
+}
+
+// What follows a deny is why, also where it has several words.
+func TestPlainDeniesSayWhy(t *testing.T) {
+	for typed, want := range map[string]string{
+		"deny": "deny", "deny no hidden names": "deny|--reason=no hidden names", "deny --reason x": "deny|--reason|x", "allow": "allow",
+		"allow no": "allow|no",
+	} {
+		if got := strings.Join(answerOf(strings.Fields(typed)), "|"); got != want {
+			t.Errorf("%s: %s, want %s", typed, got, want)
+		}
 	}
 }

@@ -71,6 +71,14 @@ func (m *model) screen() []string {
 	return out
 }
 
+// noDaemon says that there is none, once.
+func noDaemon(why string) string {
+	if strings.HasPrefix(why, "no daemon") {
+		return why
+	}
+	return "no daemon: " + why
+}
+
 // bar is the line with the sections.
 func (m *model) bar() string {
 	state := "connected"
@@ -78,7 +86,7 @@ func (m *model) bar() string {
 		state = opening.Connecting
 	}
 	if m.lost != "" {
-		state = m.style.Alarm("no daemon: " + m.lost)
+		state = m.style.Alarm(noDaemon(m.lost))
 	}
 	var parts []string
 	for s := range sections {

@@ -2,8 +2,9 @@
 // and becomes palyra-tui, which goes on with it, so it links next to nothing.
 //
 // Promises: it is the frame that the terminal UI itself draws then, letter by letter; nothing in it is known of the daemon,
-// and it says so. Where the terminal UI cannot be started, and after Ctrl-C, the screen from before is back. Another signal
-// in the few milliseconds until the terminal UI hears it ends it with the screen drawn.
+// and it says so. Where the terminal UI cannot be started the screen from before is back. In the few milliseconds until it
+// hears signals a Ctrl-C does nothing and can be pressed again, and another signal ends it with the screen drawn; so does
+// a palyra-tui of an older version, which knows nothing of this screen.
 package opening
 
 import (
