@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,9 +77,10 @@ func (p *panes) press(name string, keys ...string) {
 func (p *panes) write(name, word string) {
 	p.t.Helper()
 	p.see(name, `_\s*\n`)
-	for _, r := range word {
+	for i, r := range []rune(word) {
 		p.press(name, string(r))
-		<-time.After(30 * time.Millisecond)
+		p.see(name, fmt.Sprintf(`(%s|•{%d})_`, regexp.QuoteMeta(string([]rune(word)[:i+1])), i+1))
+		<-time.After(40 * time.Millisecond)
 	}
 	p.press(name, "Enter")
 }
@@ -136,6 +138,15 @@ func TestTerminalUI(t *testing.T) {
 	p.see("one", `_\s*\n`)
 	p.press("one", "allow", "Enter") // pasted
 	p.see("one", "that was pasted")
+	p.must("set-buffer", "allow")
+	for _, paste := range [][]string{{"paste-buffer", "-t", "one"}, {"send-keys", "-l", "-t", "one", "allow"}} {
+		p.see("one", `_\s*\n`)
+		p.must(paste...)
+		p.see("one", "that was pasted")
+		p.read() // no pause makes it a typed word
+		p.press("one", "Enter")
+		p.see("one", "nothing is decided by Enter alone")
+	}
 	select {
 	case out := <-first:
 		t.Fatalf("it was decided: %+v", out)

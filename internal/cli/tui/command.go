@@ -135,8 +135,8 @@ func (s *feed) follow(m *model, drawn *first) error {
 	if drawn.File != nil {
 		out = drawn
 	}
-	s.program = tea.NewProgram(m, tea.WithContext(s.ctx), tea.WithInput(s.inv.Stdin), tea.WithOutput(out), tea.WithEnvironment(s.inv.Env),
-		tea.WithoutSignalHandler(), tea.WithFPS(frames))
+	s.program = tea.NewProgram(m, tea.WithContext(s.ctx), tea.WithInput(heard(s.inv.Stdin, &m.several)), tea.WithOutput(out),
+		tea.WithEnvironment(s.inv.Env), tea.WithoutSignalHandler(), tea.WithFPS(frames))
 	s.beside.Go(s.watch)
 	s.beside.Go(s.tail)
 	_, err := s.program.Run()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"palyra/internal/cli/screen"
@@ -11,9 +12,8 @@ import (
 
 // Times of a field.
 const (
-	still  = 400 * time.Millisecond // without a key before keys count: those typed ahead come at once
-	read   = time.Second            // a question is on the screen before a key is about it
-	typing = 100 * time.Millisecond // from the first key of a word to its Enter: what is faster was pasted
+	still = 400 * time.Millisecond // without a key before keys count: those typed ahead come at once
+	read  = time.Second            // a question is on the screen before a key is about it
 )
 
 // mostTyped is the longest text that a field takes.
@@ -30,23 +30,38 @@ type field struct {
 
 	answer chan<- []byte // of a secret
 
-	text  []byte
-	armed bool // keys count
-	turn  int  // of the wait that arms it
-	first time.Time
+	text   []byte
+	armed  bool // keys count
+	turn   int  // of the wait that arms it
+	pasted bool // that is why they do not
+	pace   pace
+	reads  int64 // that brought several letters, as far as the keys know
 
 	// done is called with what was typed. Nil text of a secret: it was given up.
 	done func(m *model, text []byte) cmd
 }
 
-// key is a key that a field gets: text that was typed, or the name of another key.
-func (f *field) key(text, name string, now time.Time) (entered bool, note string) {
+// Notes on keys that count for nothing.
+const (
+	aheadNote  = "typed ahead: it counts for nothing; wait, then type"
+	pastedNote = "that was pasted, or a slow line bundled it: type the word letter by letter"
+)
+
+// key is a key that a field gets: text that was typed, or the name of another key. Reads is how many reads have brought
+// several letters so far.
+func (f *field) key(text, name string, now time.Time, reads int64) (entered bool, note string) {
 	switch {
 	case !f.armed:
-		f.turn++ // the wait begins anew
-		return false, "typed ahead: it counts for nothing; wait, then type"
+		f.turn, f.reads = f.turn+1, reads // the wait begins anew
+		if f.pasted {
+			return false, pastedNote
+		}
+		return false, aheadNote
+	case !f.secret && f.atOnce(text, name, now, reads):
+		f.disarm()
+		return false, pastedNote
 	case name == "enter":
-		return f.enter(now)
+		return f.enter()
 	case name == "backspace":
 		if len(f.text) > 0 {
 			_, n := utf8.DecodeLastRune(f.text)
@@ -56,17 +71,28 @@ func (f *field) key(text, name string, now time.Time) (entered bool, note string
 	case name == "tab" && len(f.spans) > 0:
 		f.span = (f.span + 1) % len(f.spans)
 	case text != "" && len(f.text)+len(text) <= mostTyped:
-		if len(f.text) == 0 {
-			f.first = now
-		}
 		f.grow()
 		f.text = append(f.text, text...)
 	}
 	return false, ""
 }
 
+// atOnce reports whether a key came together with others, as no person presses them. What follows the word may come fast.
+func (f *field) atOnce(text, name string, now time.Time, reads int64) bool {
+	together := reads != f.reads || utf8.RuneCountInString(text) > 1
+	f.reads = reads
+	switch {
+	case name == "enter":
+		return together || f.pace.right(now)
+	case text != "" && f.pace.letter(now):
+		_, _, more := strings.Cut(strings.TrimLeftFunc(string(f.text), unicode.IsSpace), " ")
+		return together || !more
+	}
+	return together
+}
+
 // enter ends the word.
-func (f *field) enter(now time.Time) (entered bool, note string) {
+func (f *field) enter() (entered bool, note string) {
 	if f.secret {
 		return true, ""
 	}
@@ -74,9 +100,6 @@ func (f *field) enter(now time.Time) (entered bool, note string) {
 	switch {
 	case len(f.text) == 0:
 		return false, "nothing is decided by Enter alone: type " + choices(f.words)
-	case now.Sub(f.first) < typing:
-		f.wipe()
-		return false, "that was pasted: a word counts when it is typed"
 	case !slices.Contains(f.words, word) || more && !f.rest:
 		f.wipe()
 		return false, "no word of this question: type " + choices(f.words) + ", or Esc to leave it"
@@ -85,9 +108,10 @@ func (f *field) enter(now time.Time) (entered bool, note string) {
 }
 
 // paste is text that came at once.
-func (f *field) paste(text string) (note string) {
+func (f *field) paste(text string, reads int64) (note string) {
 	if !f.secret {
-		f.wipe()
+		f.disarm()
+		f.reads = reads
 		return "pasted text decides nothing: type the word"
 	}
 	if f.armed && len(f.text)+len(text) <= mostTyped {
@@ -95,6 +119,12 @@ func (f *field) paste(text string) (note string) {
 		f.text = append(f.text, strings.TrimRight(text, "\r\n")...)
 	}
 	return ""
+}
+
+// disarm drops what came at once; what follows without a pause counts for nothing either.
+func (f *field) disarm() {
+	f.wipe()
+	f.armed, f.pasted, f.turn = false, true, f.turn+1
 }
 
 // grow has the text in one place in memory, which is wiped.

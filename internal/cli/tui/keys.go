@@ -49,7 +49,8 @@ func (m *model) typed(text, name string) cmd {
 		return nil
 	}
 	f := m.field
-	entered, note := f.key(text, name, m.now())
+	m.note = "" // it was about the keys before
+	entered, note := f.key(text, name, m.now(), m.several.Load())
 	if note != "" {
 		m.say(note, true)
 	}
@@ -61,16 +62,16 @@ func (m *model) typed(text, name string) cmd {
 }
 
 // pasted is text that came at once.
-func (m *model) pasted(text string) {
+func (m *model) pasted(text string) cmd {
 	switch {
 	case m.field != nil:
-		if note := m.field.paste(text); note != "" {
-			m.say(note, true)
-		}
+		m.say(m.field.paste(text, m.several.Load()), true)
+		return m.arming()
 	case m.search:
 		m.filter += strings.Map(printable, text)
 		m.relist()
 	}
+	return nil
 }
 
 // drop takes the field away.
@@ -88,6 +89,7 @@ func (m *model) drop(note string) {
 
 // open puts a field on the screen, where keys count once none came for a moment.
 func (m *model) open(f *field) cmd {
+	f.reads = m.several.Load()
 	if m.field = f; !f.secret || !m.warn { // before a passphrase stands what was wrong with the last one
 		m.note = ""
 	}
@@ -105,7 +107,7 @@ func (m *model) arming() cmd {
 
 func (m *model) arm(in armMsg) cmd {
 	if m.field == in.f && in.f.turn == in.turn {
-		if in.f.armed = true; !in.f.secret {
+		if in.f.armed = true; !in.f.secret && !in.f.pasted {
 			m.note = ""
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -105,6 +106,7 @@ type model struct {
 	found   bool   // a daemon answered
 	lost    string // why there is none any more; "": there is one
 	turn    int
+	several atomic.Int64 // reads that brought several letters at once
 }
 
 // mostEntries is how many entries of the journal are kept.
@@ -158,7 +160,7 @@ func (m *model) Update(in msg) (tea.Model, cmd) {
 	case tea.KeyPressMsg:
 		return m, m.key(in.Key().Text, in.Keystroke())
 	case tea.PasteMsg:
-		m.pasted(in.Content)
+		return m, m.pasted(in.Content)
 	case tea.MouseWheelMsg:
 		m.scroll(map[bool]int{true: -3, false: 3}[in.Button == tea.MouseWheelUp])
 	case clockMsg:

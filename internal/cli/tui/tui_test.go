@@ -89,12 +89,21 @@ func (b *table) wait() {
 	b.send(armMsg{b.field, b.field.turn})
 }
 
+// at presses keys, each some time after the one before.
+func (b *table) at(gap time.Duration, names ...string) {
+	for _, name := range names {
+		b.clock = b.clock.Add(gap)
+		b.press(name)
+	}
+}
+
 // word types a word as people do, and Enter.
 func (b *table) word(text string) {
 	for _, r := range text {
 		b.clock = b.clock.Add(80 * time.Millisecond)
 		b.press(string(r))
 	}
+	b.clock = b.clock.Add(80 * time.Millisecond)
 	b.press("enter")
 }
 
@@ -171,10 +180,77 @@ func TestNothingElseAnswers(t *testing.T) {
 		"pasted":          func(b *table) { ask(b); b.wait(); b.send(tea.PasteMsg{Content: "allow"}); b.press("enter") },
 		"pasted line":     func(b *table) { ask(b); b.wait(); b.send(tea.PasteMsg{Content: "allow\n"}) },
 		"pasted raw":      func(b *table) { ask(b); b.wait(); b.press("a", "l", "l", "o", "w", "enter") },
-		"half":            func(b *table) { ask(b); b.wait(); b.word("allo") },
-		"not offered":     func(b *table) { ask(b); b.wait(); b.word("allow-edits") },
-		"left":            func(b *table) { ask(b); b.wait(); b.press("a", "esc"); b.press("enter") },
-		"no daemon":       func(b *table) { ask(b); b.wait(); b.send(lostMsg{"gone"}); b.word("allow") },
+		"pasted, a pause, Enter": func(b *table) {
+			ask(b)
+			b.wait()
+			b.press("a", "l", "l", "o", "w")
+			b.at(time.Second, "enter")
+			b.wait()
+			b.at(time.Second, "enter")
+		},
+		"a part pasted": func(b *table) {
+			ask(b)
+			b.wait()
+			b.at(time.Second, "a")
+			b.press("l", "l", "o")
+			b.at(time.Second, "w", "enter")
+			b.wait()
+			b.at(time.Second, "w", "enter")
+		},
+		"pasted, then edited": func(b *table) {
+			ask(b)
+			b.wait()
+			b.at(20*time.Millisecond, "a", "l", "l", "o", "w")
+			b.at(time.Second, "backspace", "w", "enter")
+		},
+		"edited between": func(b *table) {
+			ask(b)
+			b.wait()
+			b.at(3*time.Millisecond, "a", "x", "backspace", "l", "l", "o", "w")
+			b.at(time.Second, "enter")
+		},
+		"in a trickle": func(b *table) {
+			ask(b)
+			b.wait()
+			b.at(15*time.Millisecond, "a", "l", "l", "o", "w")
+			b.at(time.Second, "enter")
+		},
+		"Enter of a paste": func(b *table) {
+			ask(b)
+			b.wait()
+			b.at(time.Second, "d", "e", "n", "y", " ", "n")
+			b.press("o", "enter")
+		},
+		"read at once": func(b *table) {
+			ask(b)
+			b.wait()
+			b.several.Add(1)
+			b.at(time.Second, "a", "l", "l", "o", "w", "enter")
+		},
+		"the end read so": func(b *table) {
+			ask(b)
+			b.wait()
+			b.at(time.Second, "a", "l", "l")
+			b.several.Add(1)
+			b.at(time.Second, "o", "w", "enter")
+		},
+		"one key of them": func(b *table) {
+			ask(b)
+			b.wait()
+			b.send(tea.KeyPressMsg(tea.Key{Text: "allow", Code: 'a'}))
+			b.at(time.Second, "enter")
+		},
+		"the end pasted": func(b *table) {
+			ask(b)
+			b.wait()
+			b.at(time.Second, "a", "l")
+			b.send(tea.PasteMsg{Content: "low"})
+			b.at(time.Second, "enter")
+		},
+		"half":        func(b *table) { ask(b); b.wait(); b.word("allo") },
+		"not offered": func(b *table) { ask(b); b.wait(); b.word("allow-edits") },
+		"left":        func(b *table) { ask(b); b.wait(); b.press("a", "esc"); b.press("enter") },
+		"no daemon":   func(b *table) { ask(b); b.wait(); b.send(lostMsg{"gone"}); b.word("allow") },
 		"somebody was faster": func(b *table) {
 			ask(b)
 			b.wait()
@@ -198,6 +274,43 @@ func TestNothingElseAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Text that came at once is dropped and says so; the word counts when it is typed then. A reason may be typed fast.
+func TestAWordIsTypedAgain(t *testing.T) {
+	b := newTable(t, 80, 24)
+	b.send(approvalMsg{question1("Q1", "run git push")})
+	b.press("enter", "a")
+	b.wait()
+	b.at(time.Second, "a")
+	b.press("l", "l", "o", "w")
+	if page := b.page(); !strings.Contains(page, "that was pasted, or a slow line bundled it") || len(b.field.text) > 0 {
+		t.Errorf("%q\n%s", b.field.text, page)
+	}
+	if b.wait(); !strings.Contains(b.page(), "that was pasted") {
+		t.Errorf("nothing says why the field is empty:\n%s", b.page())
+	}
+	if b.at(time.Second, "d"); strings.Contains(b.page(), "that was pasted") {
+		t.Errorf("the old note stands beside the new word:\n%s", b.page())
+	}
+	b.at(time.Second, "e", "n", "y", " ")
+	b.at(12*time.Millisecond, "n", "o", "p", "e")
+	b.at(80*time.Millisecond, "enter")
+	if len(b.decided) != 1 || b.decided[0].Reason != "nope" {
+		t.Errorf("%+v", b.decided)
+	}
+}
+
+// Keys are counted in what a read brought, as terminals send them; what else they send is no key.
+func TestKeysOfARead(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "a": 1, "al": 2, "\r": 1, "w\r": 2, "é": 1, "\x1b[B\x1b[B": 0, "\x1b[A": 0, "\x1b[<64;10;10M\x1b[<64;10;10M": 0,
+		"\x1b[97u\x1b[108u": 2, "\x1b[Ball": 3, "\x7f\x7f": 0, strings.Repeat("a", 4096): 4096,
+	} {
+		if n := letters([]byte(text)); n != want {
+			t.Errorf("%.20q: %d, want %d", text, n, want)
+		}
 	}
 }
 
