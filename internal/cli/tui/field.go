@@ -27,6 +27,7 @@ type field struct {
 	secret bool
 	spans  []string // what Tab goes through
 	span   int
+	own    bool // some words hold for a time of their own where none is chosen
 
 	answer chan<- []byte // of a secret
 
@@ -147,7 +148,7 @@ func (f *field) shown(s screen.Style, brief bool) string {
 		text = s.Strong(map[bool]string{true: "Passphrase:", false: "Type:"}[f.secret])
 	}
 	if len(f.spans) > 0 {
-		text += " " + s.Calm("(tab: "+f.spans[f.span]+")")
+		text += " " + s.Calm("(tab: "+f.offered()+")")
 	}
 	if !f.armed {
 		return text + " " + s.Calm("…")
@@ -156,6 +157,22 @@ func (f *field) shown(s screen.Style, brief bool) string {
 		return text + " " + strings.Repeat("•", utf8.RuneCount(f.text)) + "_"
 	}
 	return text + " " + safe(string(f.text)) + "_"
+}
+
+// chosen is what Tab went to; "": there is nothing to choose.
+func (f *field) chosen() string {
+	if len(f.spans) == 0 {
+		return ""
+	}
+	return f.spans[f.span]
+}
+
+// offered is what Tab went to, with the word that it is of where it is not of all.
+func (f *field) offered() string {
+	if span := f.chosen(); !f.own || span != "once" && span != "session" {
+		return span
+	}
+	return "allow " + f.chosen()
 }
 
 // choices names words for people.

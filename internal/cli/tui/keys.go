@@ -238,13 +238,14 @@ func (m *model) answer() cmd {
 	words := append(append([]string{"allow"}, question.Offered(*p)...), "deny")
 	f := &field{
 		prompt: "Type " + choices(words) + " for “" + screen.SafeMiddle(p.Prompt.Summary, mostAbout) + "”:",
-		words:  words, rest: true, spans: []string{"once"},
+		words:  words, rest: true,
 	}
-	if !p.Need.Fresh {
-		f.spans = append(f.spans, "session", "30m", "8h")
+	if !p.Need.Fresh { // else there is nothing to choose
+		f.spans = []string{"once", "session", "30m", "8h"}
+		f.own = len(words) > 2
 	}
 	asked := *p
-	f.done = func(m *model, text []byte) cmd { return m.decided(asked, string(text), f.spans[f.span]) }
+	f.done = func(m *model, text []byte) cmd { return m.decided(asked, string(text), f.chosen()) }
 	return m.open(f)
 }
 
@@ -258,8 +259,14 @@ func (m *model) decided(p palyra.Approval, typed, span string) cmd {
 	r := client.DecideRequest{
 		ID: p.ID, Answer: palyra.Answer(word), Digest: p.PlanDigest, Method: palyra.MethodTUI, Reason: strings.TrimSpace(reason),
 	}
-	if word == string(palyra.AnswerAllow) {
-		r.Scope, r.TTL = spanOf(span)
+	switch scope, ttl := spanOf(span); {
+	case word == string(palyra.AnswerAllow):
+		r.Scope, r.TTL = scope, ttl
+	case word != string(palyra.AnswerDeny) && scope == palyra.ScopeSession:
+		m.say(screen.SafeLine(word)+" holds for a time, not for the session: nothing was decided; choose 30m or 8h", true)
+		return nil
+	case word != string(palyra.AnswerDeny) && scope == palyra.ScopeTimeboxed:
+		r.Scope, r.TTL = scope, ttl
 	}
 	r, err := question.Widely(r)
 	if err == nil {

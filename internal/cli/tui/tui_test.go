@@ -158,6 +158,46 @@ func TestATypedWordAnswers(t *testing.T) {
 	}
 }
 
+// An answer never reaches further than the field says: a word with a time of its own takes the one that is chosen, and is
+// refused where it cannot.
+func TestAChosenTimeIsKept(t *testing.T) {
+	for tabs, want := range []struct {
+		shown string
+		ttl   time.Duration
+	}{{"(tab: allow once)", 8 * time.Hour}, {"(tab: allow session)", 0}, {"(tab: 30m)", 30 * time.Minute}, {"(tab: 8h)", 8 * time.Hour}} {
+		b := newTable(t, 100, 24)
+		q := question1("Q1", "fetch a page")
+		q.Prompt.Options = []palyra.Widening{{Name: palyra.WidenHost, Label: "fetching pages of example.com"}}
+		b.send(approvalMsg{q})
+		b.press("enter", "a")
+		b.wait()
+		if b.press(slices.Repeat([]string{"tab"}, tabs)...); !strings.Contains(b.page(), want.shown) {
+			t.Errorf("%s is not there:\n%s", want.shown, b.page())
+		}
+		b.word("allow-host")
+		switch {
+		case want.ttl == 0:
+			if len(b.decided) > 0 || !strings.Contains(b.page(), "nothing was decided") {
+				t.Errorf("%+v\n%s", b.decided, b.page())
+			}
+		case len(b.decided) != 1 || b.decided[0].Scope != palyra.ScopeTimeboxed || b.decided[0].TTL != want.ttl:
+			t.Errorf("%s: %+v", want.shown, b.decided)
+		}
+	}
+	b := newTable(t, 100, 24)
+	q := question1("Q1", "asked each time")
+	q.Need.Fresh = true
+	b.send(approvalMsg{q})
+	b.press("enter", "a")
+	b.wait()
+	if b.press("tab"); strings.Contains(b.page(), "(tab:") {
+		t.Errorf("there is nothing to choose:\n%s", b.page())
+	}
+	if b.word("allow"); len(b.decided) != 1 || b.decided[0].Scope != palyra.ScopeOnce {
+		t.Errorf("%+v", b.decided)
+	}
+}
+
 // No single key, no default, nothing typed ahead and nothing pasted decides.
 func TestNothingElseAnswers(t *testing.T) {
 	ask := func(b *table) {
