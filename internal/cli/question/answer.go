@@ -138,12 +138,12 @@ func (v *View) answers() {
 	}
 	if a.Plan.Effects != nil {
 		v.answer(answerWith, "allow", "keep these and no others; 'palyra undo' takes back what is kept for it")
-		v.answer("", "deny", "drop them; none is in the workspace (--full: the rest)")
+		v.answer("", "deny", "drop them; none is in the workspace ("+v.byKey("--full", "f")+": the rest)")
 		return
 	}
 	label := answerWith
 	if !v.Once { // else the line that takes the answer says it
-		once := "this call, once (--scope session: the same again, unasked)"
+		once := "this call, once (" + v.byKey("--scope session: the same again, unasked", "Tab: for longer, the same unasked") + ")"
 		if a.Need.Fresh || unshown(a) {
 			once = "this call, once; it is asked about every time"
 		}

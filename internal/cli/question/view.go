@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -33,10 +34,12 @@ type View struct {
 	Short      bool   // long lists of usual things are counted
 	Once       bool   // no wider answer can be given here
 	Own        string // how command lines about the approval begin
+	Pane       int    // lines that a pane of the terminal UI has for it, whose keys are named then; 0: there is no pane
 	left       []string
 	apart      bool   // the diff is too long for the question: it is shown on demand
 	laid       bool   // parts are kept until all of them are laid out
 	parts      []part // those kept
+	notes      int    // lines of changes that a pane is tried with
 }
 
 // Plan prints the view of a plan alone.
@@ -65,10 +68,21 @@ func (v *View) Print() {
 	if v.Once {
 		most -= asking
 	}
+	most = max(most, v.Pane)
+	if v.Approval.Plan.Effects != nil && v.Pane > 0 {
+		v.notes = sort.Search(v.Pane, func(n int) bool { // as many changes as there is room for
+			v.notes = n + 1
+			_, whole := v.laidOut(most)
+			return !whole
+		})
+	}
 	parts, whole := v.laidOut(most)
 	if !whole && v.Approval.Prompt.Diff != "" && !has(parts, "Diff") {
 		v.apart = true
 		parts, _ = v.laidOut(most)
+	}
+	if v.low() {
+		parts = v.graveFirst(parts)
 	}
 	for _, p := range parts {
 		io.WriteString(v.W, v.shown(p))
@@ -88,6 +102,10 @@ func (v *View) print() {
 		v.effectsShort()
 		v.votes()
 		v.answers()
+		return
+	}
+	if v.Short && v.Pane > 0 {
+		v.effectFirst()
 		return
 	}
 	v.head()
@@ -178,7 +196,20 @@ func (v *View) head() {
 	case !a.ExpiresAt.IsZero():
 		state = "pending, expires in " + screen.Left(a.ExpiresAt, v.Now)
 	}
-	v.put("Approval", fmt.Sprintf("%s (%s)", show.Line(string(a.ID)), show.Line(state)))
+	id := show.Line(string(a.ID))
+	text := id + " (" + show.Line(state) + ")"
+	if narrow := v.Short && v.Width > 0; narrow && labelWidth+len(text) > v.Width { // people copy the id
+		text = id + strings.Replace(text[len(id):], "pending, expires in ", "", 1)
+		switch {
+		case labelWidth+len(text) <= v.Width:
+		case labelWidth+len(id) <= v.Width:
+			text = id
+		case len("Approval ")+len(id) <= v.Width:
+			v.emit(part{label: "Approval", raw: " " + id})
+			return
+		}
+	}
+	v.put("Approval", text)
 }
 
 // Ending is how a settled question ended, in a word or two.
@@ -194,6 +225,12 @@ func Ending(a palyra.Approval) string {
 
 // summaryBlock is the block above the question: what is asked, how risky it is, and where.
 func (v *View) summaryBlock() {
+	v.summary()
+	v.grounds()
+}
+
+// summary is what is asked.
+func (v *View) summary() {
 	a := v.Approval
 	named := v.Short && spoken(a.Plan) && len(a.Plan.Argv) > 0 // the command says it
 	if !named && !v.Short {
@@ -203,8 +240,13 @@ func (v *View) summaryBlock() {
 		v.put("Summary", screen.SafeLine(a.Prompt.Summary))
 	}
 	if v.apart {
-		v.put("See it", v.changesHint())
+		v.put(seeIt, v.changesHint())
 	}
+}
+
+// grounds is how risky it is, and where.
+func (v *View) grounds() {
+	a := v.Approval
 	if v.Short && a.Plan.Tier != palyra.TierBuiltin {
 		v.printPlace() // right above the question, because a long diff may come before
 	}
@@ -349,7 +391,7 @@ func (v *View) printTool() {
 	case unshown(v.Approval):
 		v.shout("", "what they write is not all shown; "+v.showAllHint()+" shows it", contentUnseen)
 	default:
-		v.aside("the diff below shows what they do; " + v.showAllHint() + " has them whole")
+		v.aside("the diff shows what they do; " + v.showAllHint() + " has them whole")
 	}
 }
 
@@ -374,11 +416,17 @@ func (v *View) cut() bool {
 
 // changesHint names the command that shows the diff.
 func (v *View) changesHint() string {
+	if v.Pane > 0 {
+		return "d shows the diff"
+	}
 	return cmp.Or(v.Own, "palyra") + " changes " + show.Arg(string(v.Approval.Call)) + " --diff[=FILE]"
 }
 
 // showAllHint names the command that shows everything.
 func (v *View) showAllHint() string {
+	if v.Pane > 0 {
+		return "f"
+	}
 	return cmp.Or(v.Own, "palyra") + " approvals show " + show.Arg(string(v.Approval.ID)) + " --full"
 }
 

@@ -21,14 +21,18 @@ func (v *View) effectsShort() {
 	v.row(keepLabel, strings.TrimPrefix(counts, "keep what it changed: "))
 	whys := v.keepReasons()
 	most := max(effectLines+1-len(whys)-min(len(v.warnings()), 1), 2) // the gravest note comes first, and stays
+	rest := "see below, without --diff"
+	if v.Pane > 0 {
+		most, rest = max(v.notes, most), "d shows what is in them"
+	}
 	for i, note := range a.Prompt.Notes {
 		if i == most-1 && len(a.Prompt.Notes) > most {
-			v.put("", fmt.Sprintf("and more, %s in all: see below, without --diff", screen.Count(a.Plan.Effects.Total(), "path")))
+			v.put("", fmt.Sprintf("and more, %s in all: %s", screen.Count(a.Plan.Effects.Total(), "path"), rest))
 			break
 		}
 		v.row("", note)
 	}
-	v.put("See it", v.changesHint())
+	v.put(seeIt, v.changesHint())
 	v.risk()
 	for i, why := range whys {
 		v.row([]string{"Why asked", ""}[min(i, 1)], why)
@@ -46,7 +50,7 @@ const mostWhys = 3
 func (v *View) keepReasons() []string {
 	all := slices.DeleteFunc(strings.Split(v.reasons(), "\n"), func(line string) bool { return line == ordinaryWork })
 	if n := len(all); n > mostWhys {
-		all = append(all[:mostWhys-1], fmt.Sprintf("and %d more reasons (--full)", n-mostWhys+1))
+		all = append(all[:mostWhys-1], fmt.Sprintf("and %d more reasons (%s)", n-mostWhys+1, v.byKey("--full", "f")))
 	}
 	return all
 }
@@ -56,6 +60,10 @@ const ordinaryWork = "ordinary work in the workspace is kept"
 
 // row prints outside text on one line, without its middle where it is longer.
 func (v *View) row(label, text string) {
+	if v.Pane > 0 {
+		v.put(label, screen.SafeLine(text))
+		return
+	}
 	most := 2 * screen.CellWidth
 	if room := v.Width - labelWidth; room >= leastRow && len(screen.SafeLine(text)) > room {
 		most = room - len("⋯ 1234567 bytes left out ⋯")

@@ -125,8 +125,8 @@ func (v *View) rows(p part) int { return strings.Count(v.shown(p), "\n") }
 // warnings are not among them: those only get shorter.
 var dispensable = []string{
 	"Waiting", "Subject", "Terminal", "Plan digest", "Digest", "Input files", "Remedy", "Mounts", "Runs in", "Network", "Your key",
-	"Reads", "Stdin", "Workspace", "Tool", "Notes", "Sealed", "Asked by", "Diff", "Needs", "Summary", "Answers", "Directory",
-	"Why asked", "See it",
+	"Reads", "Stdin", "Workspace", "Tool", "Notes", "Sealed", "Asked by", "Needs", "Answers", "Directory", "Why asked",
+	"Diff", seeIt, "Summary",
 }
 
 // mostRows is how many lines of a question one part may have while others are left out for it; otherRows is it for any other part.
@@ -143,6 +143,7 @@ const (
 	warning    = "WARNING"
 	riskLabel  = "Risk"
 	answerWith = "Answer with"
+	seeIt      = "See it"
 	keepLabel  = "Keep?"
 )
 
@@ -246,6 +247,9 @@ func (v *View) least(parts []part) int {
 			most = otherRows
 		case p.label == "Command" && p.block != "":
 			most = scriptRows
+		}
+		if slices.Contains(effectLabels, p.label) {
+			most = max(most, v.Pane/2)
 		}
 		n += max(min(v.rows(p), most), v.needed(p))
 	}
@@ -370,15 +374,20 @@ func (v *View) squeezed(parts []part, most int) []part {
 		})
 	}
 	give(v.rows)
+	out := parts[:0]
 	for i := range parts {
+		if parts[i].label == seeIt && v.rows(parts[i]) > given[i] {
+			continue // a command that is cut cannot be typed
+		}
 		parts[i] = v.within(parts[i], given[i])
 		if parts[i].label == last {
 			parts[i].label = ""
 		} else {
 			last = parts[i].label
 		}
+		out = append(out, parts[i])
 	}
-	return parts
+	return out
 }
 
 // within is a part in at most so many lines: a list gets briefer from its end and then loses its last entries, a text loses its
@@ -437,7 +446,7 @@ func (v *View) blockWithin(p part, most int) part {
 	some := func(n int) part {
 		less := p
 		less.block = strings.Join(lines[:n], "\n")
-		less.tail = " (" + screen.Count(int64(len(lines)-n), "line") + " of it NOT SHOWN here)"
+		less.tail = " (" + screen.Count(int64(len(lines)-n), "line") + " of it NOT SHOWN here" + v.more(p.label) + ")"
 		return less
 	}
 	if n := sort.Search(len(lines), func(n int) bool { return v.rows(some(n)) > most }) - 1; n >= 0 {

@@ -157,3 +157,13 @@ func TestNoTextMakesAQuestionLonger(t *testing.T) {
 		}
 	})
 }
+
+// inPane is a question in a pane of the terminal UI.
+func inPane(a palyra.Approval, width, lines int) string {
+	var b bytes.Buffer
+	v := View{
+		W: &b, Approval: a, Separation: palyra.SeparationNone, Now: questiontest.SampleNow, Width: width, Short: true, Own: "palyra", Pane: lines,
+	}
+	v.Print()
+	return b.String()
+}

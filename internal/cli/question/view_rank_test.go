@@ -112,6 +112,21 @@ func TestPaddingHidesNothingGrave(t *testing.T) {
 				if n := strings.Count(got, "\n"); n > mostLines {
 					t.Errorf("%s, %s words, %s: %d lines:\n%s", name, padding, alarm, n, got)
 				}
+				for _, lines := range []int{mostLines, 24} {
+					got := inPane(a, 80, lines)
+					flat := strings.NewReplacer("\n             ┆ ", "").Replace(got)
+					for _, w := range append(want, c.want...) {
+						if w == notShown && lines > mostLines {
+							continue // there may be room for all
+						}
+						if !strings.Contains(flat, w) && !strings.Contains(flat, strings.ReplaceAll(w, "WRONG DIGEST", "the plan digest does not belong")) {
+							t.Errorf("%s, %s words, %s, a pane of %d lines: no %q in\n%s", name, padding, alarm, lines, w, got)
+						}
+					}
+					if n := strings.Count(got, "\n"); n > lines {
+						t.Errorf("%s, %s words, %s: %d lines in %d:\n%s", name, padding, alarm, n, lines, got)
+					}
+				}
 			}
 		}
 	}

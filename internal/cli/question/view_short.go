@@ -39,6 +39,9 @@ func (v *View) details() {
 
 // leftPart names what is not shown, and how to see it.
 func (v *View) leftPart() part {
+	if v.Pane > 0 {
+		return part{label: notShown, texts: v.left, tail: "; f shows all", briefTail: "; f"}
+	}
 	return part{label: notShown, texts: v.left, tail: "; see " + v.showAllHint(), briefTail: "; see approvals show --full"}
 }
 

@@ -189,11 +189,12 @@ func (m *model) command(name string) cmd {
 		return m.show()
 	case "f", "d":
 		if m.pane != nil {
-			if name == "f" {
-				m.pane.full = !m.pane.full
+			if p := m.pane; name == "f" {
+				p.full, p.diff = !p.full, p.diff && p.in != inbox
 			} else {
-				m.pane.diff = !m.pane.diff
+				p.full, p.diff = p.full && p.in != inbox, !p.diff
 			}
+			m.pane.top = 0
 			return m.again()
 		}
 	case "a":

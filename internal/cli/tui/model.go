@@ -67,6 +67,7 @@ type pane struct {
 	since time.Time // it is on the screen
 	full  bool
 	diff  bool
+	room  int // lines that a question was laid out for
 
 	asked *palyra.Approval // what it asks, as it is shown
 }
@@ -265,8 +266,12 @@ func (m *model) approval(p palyra.Approval) cmd {
 		}
 	}
 	m.pane.asked = &p
-	m.ask()
-	return nil
+	if m.pane.diff && p.Pending() {
+		return nil // it is the same
+	}
+	m.stop()
+	m.pane.diff = false
+	return m.ask()
 }
 
 // decider says who settled an approval.

@@ -33,8 +33,7 @@ func (m *model) fill(r *row) cmd {
 				p.asked = &one
 			}
 		}
-		m.ask()
-		return nil
+		return m.ask()
 	}
 	if p.in == journal {
 		p.lines = m.entryText(p.of)
@@ -63,20 +62,31 @@ func (m *model) entryText(seq string) []string {
 	return []string{"it is not kept here any more: palyra journal tail"}
 }
 
-// ask lays the question of the pane out.
-func (m *model) ask() {
+// ask lays the question of the pane out, or its diff, which the daemon has where it holds changes.
+func (m *model) ask() cmd {
 	p := m.pane
 	if p.asked == nil {
-		return
+		return nil
 	}
 	var b bytes.Buffer
+	p.room = m.body()
 	v := question.View{
-		W: &b, Approval: *p.asked, Separation: m.apart(), Now: m.now(), Style: m.style,
-		Width: m.paneWidth(), Short: !p.full && !p.diff, Own: m.own,
+		W: &b, Approval: *p.asked, Separation: m.apart(), Now: m.now(), Style: m.style, Width: m.paneWidth(), Short: !p.full, Own: m.own,
+		Pane: p.room,
 	}
-	v.Print()
+	if !p.diff {
+		v.Print()
+	} else if v.Difference() {
+		m.stop()
+		m.turn++
+		p.turn, p.lines, p.top = m.turn, []string{""}, 0
+		var c cmd
+		c, p.stop = m.host.fill(p.turn, m.paneWidth(), "changes", string(p.asked.Call), "--diff")
+		return c
+	}
 	p.lines = strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	p.top = min(p.top, max(0, len(p.lines)-1))
+	return nil
 }
 
 // again fills the pane anew: it has another size, or other things are wanted of it.
@@ -86,8 +96,7 @@ func (m *model) again() cmd {
 		return m.follow(false)
 	}
 	if p.in == inbox {
-		m.ask()
-		return nil
+		return m.ask()
 	}
 	r := m.selected()
 	if r == nil || r.id != p.of {

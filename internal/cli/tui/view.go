@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -53,7 +54,7 @@ func (m *model) screen() []string {
 	out := []string{m.bar()}
 	switch {
 	case m.help:
-		out = append(out, m.cut(helpLines, m.body()+1)...)
+		out = append(out, m.cut(wrapped(helpLines, m.width), m.body()+1)...)
 	case m.wide():
 		left, right := m.listLines(), m.paneLines()
 		for i := range left {
@@ -99,12 +100,17 @@ func (m *model) bar() string {
 		}
 		parts = append(parts, name)
 	}
-	line := "palyra  " + strings.Join(parts, "  ")
-	if ansi.StringWidth(line)+ansi.StringWidth(state)+2 <= m.width {
-		return pad(line, m.width-ansi.StringWidth(state)) + state
+	line := strings.Join(parts, "  ")
+	for _, all := range []string{opening.Name + line, line} {
+		if ansi.StringWidth(all)+ansi.StringWidth(state)+2 <= m.width {
+			return pad(all, m.width-ansi.StringWidth(state)) + state
+		}
 	}
-	if m.lost != "" {
+	switch {
+	case m.lost != "":
 		return state
+	case ansi.StringWidth(line) <= m.width:
+		return line
 	}
 	return parts[m.at] + m.style.Calm(fmt.Sprintf("  %d of %d, tab: next", m.at+1, sections))
 }
@@ -181,6 +187,9 @@ func (m *model) paneLines() []string {
 	if m.pane == nil {
 		return m.cut([]string{"", m.style.Calm(opening.Empty)}, n+1)
 	}
+	if p := m.pane; p.asked != nil && !p.full && !p.diff && p.room != n {
+		m.ask() // the lines below it are more or less than they were
+	}
 	lines := m.laid(m.pane.lines, m.paneWidth())
 	top := max(0, min(m.pane.top, len(lines)-n))
 	if m.pane.in == runs && m.pane.top == 0 {
@@ -189,6 +198,13 @@ func (m *model) paneLines() []string {
 	head := names[m.pane.in] + " " + safe(m.pane.of)
 	if len(lines) > n {
 		head += fmt.Sprintf("  lines %d to %d of %d", top+1, min(top+n, len(lines)), len(lines))
+	}
+	switch p := m.pane; {
+	case p.asked == nil:
+	case p.diff:
+		head += "  d: back"
+	case p.full:
+		head += "  f: back"
 	}
 	return m.cut(append([]string{m.style.Calm(head)}, lines[top:min(top+n, len(lines))]...), n+1)
 }
@@ -247,7 +263,35 @@ func (m *model) fieldKeys() string {
 	return m.style.Calm("Enter: done   Esc: leave it; nothing is decided by it")
 }
 
-// keys names the keys that do something here.
+// wrapped has the words of each line of help that is too long below each other: beside the key, or below it.
+func wrapped(lines []string, width int) (out []string) {
+	for _, l := range lines {
+		key, text := "", l
+		if len(l) > keyColumns && (strings.HasPrefix(l, " ") || strings.Contains(l[:keyColumns], "  ")) {
+			text = string([]rune(l)[keyColumns:])
+			key = l[:len(l)-len(text)]
+		}
+		indent := ansi.StringWidth(key)
+		if narrow := width < 60; narrow && key != "" {
+			if indent = 2; strings.TrimSpace(key) != "" {
+				out = append(out, strings.TrimSpace(key))
+			}
+			key = "  "
+		}
+		for i, row := range strings.Split(ansi.Wrap(text, max(1, width-indent), " "), "\n") {
+			if i > 0 {
+				key = strings.Repeat(" ", indent)
+			}
+			out = append(out, key+strings.TrimLeft(row, " "))
+		}
+	}
+	return out
+}
+
+// keyColumns is how wide the column of the keys is in the help.
+const keyColumns = 19
+
+// keys names the keys that do something here, those that matter least only where there is room.
 func (m *model) keys() string {
 	words := []string{}
 	if m.pane == nil || m.wide() {
@@ -265,8 +309,17 @@ func (m *model) keys() string {
 	case m.at == runs:
 		words = append(words, "x: cancel")
 	}
-	return m.style.Calm(strings.Join(append(words, opening.Keys[1:]...), "   "))
+	words = append(words, opening.Keys[1:]...)
+	for _, less := range []string{opening.Keys[1], "d: diff", "f: all of the plan", "r: redo", opening.Keys[2]} {
+		if ansi.StringWidth(strings.Join(words, keyGap)) > m.width {
+			words = slices.DeleteFunc(words, func(w string) bool { return w == less })
+		}
+	}
+	return m.style.Calm(strings.Join(words, keyGap))
 }
+
+// keyGap stands between the keys of the last line.
+const keyGap = "   "
 
 var helpLines = strings.Split(`
 1 to 6, Tab        another section

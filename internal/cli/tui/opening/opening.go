@@ -17,6 +17,7 @@ import (
 
 // The words and sizes of the first screen, which the terminal UI has as well.
 const (
+	Name       = "palyra  "
 	Connecting = "connecting …"                  // there was no answer yet
 	Loading    = "…"                             // nothing is known of a list
 	Empty      = "Enter shows what you stand on" // a pane of nothing
@@ -77,13 +78,18 @@ func Lines(columns, rows int, coloured bool) []string {
 // bar is the line with the sections, or with the one that is shown where there is no room.
 func (l look) bar(columns int) string {
 	here := "1 " + Sections[0]
-	line, wide := "palyra  "+l.words("1", "["+here+"]"), len("palyra  []")+len(here)
+	line, wide := l.words("1", "["+here+"]"), len("[]")+len(here)
 	for i, name := range Sections[1:] {
 		part := "  " + strconv.Itoa(i+2) + " " + name
 		line, wide = line+part, wide+len(part)
 	}
-	if left := columns - wide - width(Connecting); left >= 2 {
-		return line + strings.Repeat(" ", left) + Connecting
+	for _, name := range []string{Name, ""} {
+		if left := columns - len(name) - wide - width(Connecting); left >= 2 {
+			return name + line + strings.Repeat(" ", left) + Connecting
+		}
+	}
+	if wide <= columns {
+		return line
 	}
 	return l.words("1", "["+here+"]") + l.calm("  1 of "+strconv.Itoa(len(Sections))+", tab: next")
 }
