@@ -26,7 +26,10 @@ func TestAPaneShowsTheEffect(t *testing.T) {
 	for _, size := range [][2]int{{65, 26}, {55, 26}, {80, 20}, {60, 20}, {42, 20}} {
 		got := inPane(overwrite(), size[0], size[1])
 		at := -1
-		for _, want := range []string{"Summary ", "overwrite .envrc", "│ -A=1\n", "│ +A=2\n", "│ +export PATH=/tmp/evil\n", "Risk ", "Answer with "} {
+		for _, want := range []string{
+			"Summary ", "overwrite .envrc", "│ -A=1\n", "│ +A=2\n", "│ +export PATH=/tmp/evil\n", "Risk ",
+			"Answer with ",
+		} {
 			i := strings.Index(got, want)
 			if i <= at {
 				t.Errorf("%d: no %q, or not in its place:\n%s", size, want, got)

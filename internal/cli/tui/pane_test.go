@@ -114,7 +114,8 @@ func TestNothingOfTheHelpIsCut(t *testing.T) {
 	for _, width := range []int{40, 42, 60, 80, 110, 160} {
 		b := newTable(t, width, 50)
 		b.press("?")
-		if page := b.page(); strings.Contains(page, "…") || !strings.Contains(strings.Join(strings.Fields(page), " "), "its passphrase is asked for each time.") {
+		page := b.page()
+		if strings.Contains(page, "…") || !strings.Contains(strings.Join(strings.Fields(page), " "), "its passphrase is asked for each time.") {
 			t.Errorf("%d:\n%s", width, page)
 		}
 		b.press("esc")
