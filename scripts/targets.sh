@@ -2,7 +2,8 @@
 # Vets every package, tests included, for every system and processor that Palyra is written for. Everything is pure Go, so
 # no system needs another's headers; a program with cgo would be left out by its build tags.
 #
-#   targets.sh                    this machine by "go vet", the others from source (tools/vettargets): a minute
+#   targets.sh                    this machine by "go vet", the others from source (tools/vettargets): a minute, and
+#                                 seconds where packages and all that they import are as they were
 #   targets.sh compile [TARGET…]  each by "go vet" and "go build": minutes each at first, from the build cache then
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,4 +28,4 @@ echo "vet $others"
 (cd tools && "$go" test ./... && "$go" build -o ../bin/vettargets ./vettargets)
 # It builds up once what it needs to the end: collecting garbage as often as usual is a third of its time.
 # shellcheck disable=SC2086 # a list of words
-GOGC=400 bin/vettargets . $others
+GOGC=400 bin/vettargets -kept "$("$go" env GOCACHE)/palyra-vettargets" . $others

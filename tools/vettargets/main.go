@@ -6,6 +6,9 @@
 package main
 
 import (
+	"crypto/sha256"
+	"errors"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -14,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/checker"
@@ -65,13 +69,16 @@ var analyzers = []*analysis.Analyzer{
 }
 
 func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: vettargets DIR GOOS/GOARCH…")
+	var kept string
+	flag.StringVar(&kept, "kept", "", "the file of what was found right before; none by default, and everything is judged")
+	flag.Parse()
+	if flag.NArg() < 2 {
+		fmt.Fprintln(os.Stderr, "usage: vettargets [-kept FILE] DIR GOOS/GOARCH…")
 		os.Exit(2)
 	}
-	bad := 0
-	for _, target := range os.Args[2:] {
-		found, err := vet(os.Args[1], target)
+	j, bad := newJudge(openStore(kept)), 0
+	for _, target := range flag.Args()[1:] {
+		found, err := j.vet(flag.Arg(0), target)
 		if err != nil {
 			found = append(found, err.Error())
 		}
@@ -80,37 +87,106 @@ func main() {
 		}
 		bad += len(found)
 	}
+	if err := j.kept.save(); err != nil {
+		fmt.Fprintln(os.Stderr, "vettargets: not kept, and judged again next time:", err)
+	}
 	if bad > 0 {
 		os.Exit(1)
 	}
 }
 
-const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-	packages.NeedDeps | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedTypesSizes | packages.NeedSyntax |
-	packages.NeedModule | packages.NeedForTest
+const (
+	listMode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedEmbedFiles |
+		packages.NeedImports | packages.NeedDeps | packages.NeedModule | packages.NeedForTest
+	mode = listMode | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedTypesSizes | packages.NeedSyntax
+)
 
-// vet returns what is wrong with the packages of dir on target.
-func vet(dir, target string) ([]string, error) {
+// judge vets for one target after another. Files are read once for all.
+type judge struct {
+	kept   *store
+	judged int // packages that were not kept
+	fset   *token.FileSet
+	mu     sync.Mutex
+	files  map[content]parsed
+}
+
+// content is a file as it was read.
+type content struct {
+	name string
+	sum  [sha256.Size]byte
+}
+
+type parsed struct {
+	file *ast.File
+	err  error
+}
+
+func newJudge(kept *store) *judge {
+	return &judge{kept: kept, fset: token.NewFileSet(), files: map[content]parsed{}}
+}
+
+// vet returns what is wrong with the packages of dir on target. What was right before, and is the same with all that it
+// imports, is not judged again.
+func (j *judge) vet(dir, target string) ([]string, error) {
 	goos, arch, ok := strings.Cut(target, "/")
 	dir, err := filepath.Abs(dir)
 	if !ok || err != nil {
 		return nil, fmt.Errorf("%q is no GOOS/GOARCH", target)
 	}
-	ours := func(file string) bool { return strings.HasPrefix(file, dir+string(filepath.Separator)) }
-	roots, err := packages.Load(&packages.Config{
-		Mode: mode, Dir: dir, Tests: true,
-		Env: append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch, "GOFLAGS=-mod=readonly"),
-		ParseFile: func(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
-			if ours(name) {
-				return parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
-			}
-			return outline(fset, name, src)
-		},
-	}, "./...")
+	env := append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch, "GOFLAGS=-mod=readonly")
+	listed, keys, err := list(dir, env)
 	if err != nil {
 		return nil, err
 	}
-	roots = slices.DeleteFunc(roots, func(p *packages.Package) bool { return strings.HasSuffix(p.PkgPath, ".test") }) // the go command's own
+	var paths []string
+	for id, p := range listed {
+		if j.kept.has(keys[id]) {
+			continue
+		}
+		path := p.PkgPath
+		if p.ForTest != "" {
+			path = p.ForTest
+		}
+		paths = append(paths, path)
+	}
+	if len(listed) == 0 {
+		return nil, errors.New("there are no packages")
+	}
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	found, err := j.find(dir, env, unique(paths))
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	// A file that was written meanwhile was judged as one thing or the other.
+	_, after, err := list(dir, env)
+	if err != nil {
+		return nil, err
+	}
+	var right []string
+	for id, key := range keys {
+		if key != "" && after[id] == key {
+			right = append(right, key)
+		}
+	}
+	j.kept.add(right)
+	return nil, nil
+}
+
+// find vets packages and their tests.
+func (j *judge) find(dir string, env, paths []string) ([]string, error) {
+	j.judged += len(paths)
+	roots, err := packages.Load(&packages.Config{
+		Mode: mode, Dir: dir, Tests: true, Env: env, Fset: j.fset,
+		ParseFile: func(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+			return j.parse(strings.HasPrefix(name, dir+string(filepath.Separator)), fset, name, src)
+		},
+	}, paths...)
+	if err != nil {
+		return nil, err
+	}
+	roots = slices.DeleteFunc(roots, generated)
 	var found []string
 	packages.Visit(roots, nil, func(p *packages.Package) {
 		own := p.Module != nil && p.Module.Main
@@ -119,14 +195,11 @@ func vet(dir, target string) ([]string, error) {
 				found = append(found, e.Error())
 			}
 		}
-		if !own {
-			p.IllTyped = false // bodies are left out: an import that only they use seems unused
-		}
+		p.IllTyped = false // bodies are left out of what is not ours: an import that only they use seems unused
 	})
 	if len(found) > 0 {
 		return unique(found), nil
 	}
-	packages.Visit(roots, nil, func(p *packages.Package) { p.IllTyped = false })
 	graph, err := checker.Analyze(analyzers, roots, nil)
 	if err != nil {
 		return nil, err
@@ -143,6 +216,29 @@ func vet(dir, target string) ([]string, error) {
 		}
 	}
 	return unique(found), nil
+}
+
+// generated tells of the go command's own programs that run tests.
+func generated(p *packages.Package) bool { return strings.HasSuffix(p.PkgPath, ".test") }
+
+// parse reads a file that other targets have read too once.
+func (j *judge) parse(ours bool, fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+	key := content{name, sha256.Sum256(src)}
+	j.mu.Lock()
+	p, ok := j.files[key]
+	j.mu.Unlock()
+	if ok {
+		return p.file, p.err
+	}
+	if ours {
+		p.file, p.err = parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+	} else {
+		p.file, p.err = outline(fset, name, src)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.files[key] = p
+	return p.file, p.err
 }
 
 // outline reads what others may use of a file: its functions have no bodies.
