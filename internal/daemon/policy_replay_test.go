@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 
 	"palyra"
 	"palyra/internal/canon"
+	"palyra/internal/heaptrim"
 	"palyra/internal/pack"
 	"palyra/internal/past"
 	"palyra/internal/policy"
@@ -195,6 +197,7 @@ func BenchmarkReplay(b *testing.B) {
 }
 
 func benchReplay(b *testing.B, calls, plans int) {
+	defer debug.SetGCPercent(debug.SetGCPercent(heaptrim.Slack)) // as the daemon has it
 	d := programDaemon(b)
 	bundle, err := policy.Default()
 	if err != nil {

@@ -1,11 +1,8 @@
 package past
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,53 +50,5 @@ func TestMemoKeepsWhatComesAgain(t *testing.T) {
 	}
 	if len(m.once) > maxOnce || len(m.known) != 1 {
 		t.Errorf("%d and %d are kept", len(m.once), len(m.known))
-	}
-}
-
-func TestAhead(t *testing.T) {
-	count := func(n int) func(context.Context, func(int) error) error {
-		return func(_ context.Context, hand func(int) error) error {
-			for i := range n {
-				if err := hand(i); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
-	var got []int
-	if err := prefetch(t.Context(), count(5), func(i int) error { got = append(got, i); return nil }); err != nil ||
-		!slices.Equal(got, []int{0, 1, 2, 3, 4}) {
-		t.Errorf("%v %v", got, err)
-	}
-	bad := errors.New("bad")
-	ended := false
-	err := prefetch(t.Context(), func(ctx context.Context, hand func(int) error) error {
-		defer func() { ended = true }()
-		return count(1000)(ctx, hand)
-	}, func(i int) error {
-		if i == 2 {
-			return bad
-		}
-		return nil
-	})
-	if !errors.Is(err, bad) || !ended {
-		t.Errorf("an error of the use: %v, and the other has ended: %v", err, ended)
-	}
-	got = nil
-	err = prefetch(t.Context(), func(ctx context.Context, hand func(int) error) error { return errors.Join(hand(7), bad) },
-		func(i int) error { got = append(got, i); return nil })
-	if !errors.Is(err, bad) || !slices.Equal(got, []int{7}) {
-		t.Errorf("an error of the other: %v %v", got, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	err = prefetch(ctx, count(1000), func(i int) error {
-		if i == 3 {
-			cancel()
-		}
-		return nil
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
 	}
 }

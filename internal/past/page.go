@@ -2,10 +2,8 @@ package past
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"palyra"
 	"palyra/internal/approval"
@@ -15,22 +13,21 @@ import (
 	"palyra/internal/run"
 )
 
+// lotRows are the rows that one core reads and judges at a time.
+const lotRows = 64
+
 // records goes through the calls that a query picks, in the order of their proposals. The journal says how each was
-// judged first: a row holds what was judged last. While a page is read and judged, the next one is fetched.
-func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(replay.Record) error) error {
+// judged first: a row holds what was judged last.
+func (p Past) records(ctx context.Context, q wire.ReplayQuery) replay.Records {
 	r := &reader{Config: p.Config, plans: newMemo(ReadJudgedPlan), tools: newMemo(readTool)}
-	return func(yield func(replay.Record) error) error {
-		return prefetch(ctx, func(ctx context.Context, hand func(*page) error) error {
-			return p.Ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {
-				page, err := r.fetch(ctx, rows)
-				if err != nil {
-					return err
-				}
-				return hand(page)
-			})
-		}, func(page *page) error {
-			for _, one := range r.read(page) {
-				if err := yield(one); err != nil {
+	return func(yield func(replay.Lot) error) error {
+		return p.Ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {
+			page, err := r.fetch(ctx, rows)
+			if err != nil {
+				return err
+			}
+			for some := range slices.Chunk(rows, lotRows) {
+				if err := yield(func() []replay.Record { return r.read(page, some) }); err != nil {
 					return err
 				}
 			}
@@ -39,49 +36,18 @@ func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(replay.
 	}
 }
 
-// prefetch runs fetch beside use, at most one value ahead of it, and returns the error that ended the whole:
-// that of use, if it has one. Both have ended when it returns.
-func prefetch[T any](ctx context.Context, fetch func(ctx context.Context, hand func(T) error) error, use func(T) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	things, fetched := make(chan T), make(chan error, 1)
-	go func() {
-		defer close(things)
-		fetched <- fetch(ctx, func(one T) error {
-			select {
-			case things <- one:
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		})
-	}()
-	var err error
-	for one := range things {
-		if err == nil {
-			if err = use(one); err != nil {
-				cancel()
-			}
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return <-fetched
-}
-
 // reader makes records of rows. Plans and tools that stand in many rows are read once.
 type reader struct {
 	Config
 	plans *memo[palyra.Plan]
 	tools *memo[palyra.Tool]
 
-	own ownPlaces
+	own   ownPlaces
+	desks desks
 }
 
-// page is rows, with the journal's lines and the desk's answers for them.
+// page is the journal's lines and the desk's answers for rows.
 type page struct {
-	rows  []run.Past
 	lines map[palyra.CallID][]journal.Raw
 	ended map[palyra.ApprovalID]approval.Ended
 }
@@ -103,23 +69,39 @@ func (r *reader) fetch(ctx context.Context, rows []run.Past) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page{rows: rows, lines: lines, ended: ended}, nil
+	return &page{lines: lines, ended: ended}, nil
 }
 
-// read makes records of a page on every core.
-func (r *reader) read(p *page) []replay.Record {
-	out := make([][]replay.Record, len(p.rows))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(out)) {
-		wg.Go(func() {
-			var s scratch
-			for i := next.Add(1) - 1; i < int64(len(out)); i = next.Add(1) - 1 {
-				row := p.rows[i]
-				out[i] = r.records(row, p.lines[row.ID], p.ended[row.Approval], &s)
-			}
-		})
+// read makes records of some rows of a page.
+func (r *reader) read(p *page, rows []run.Past) []replay.Record {
+	s := r.desks.take()
+	defer r.desks.give(s)
+	out := make([]replay.Record, 0, len(rows))
+	for _, row := range rows {
+		out = append(out, r.records(row, p.lines[row.ID], p.ended[row.Approval], s)...)
 	}
-	wg.Wait()
-	return slices.Concat(out...)
+	return out
+}
+
+// desks are those that nobody reads at.
+type desks struct {
+	mu   sync.Mutex
+	idle []*scratch
+}
+
+func (d *desks) take() *scratch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.idle); n > 0 {
+		s := d.idle[n-1]
+		d.idle = d.idle[:n-1]
+		return s
+	}
+	return new(scratch)
+}
+
+func (d *desks) give(s *scratch) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.idle = append(d.idle, s)
 }

@@ -26,7 +26,7 @@ type Past struct {
 // Limits of a page of calls.
 const (
 	pastRows  = 256
-	pastBytes = 8 << 20
+	pastBytes = 4 << 20
 )
 
 // Past goes through the calls that were proposed from since on and before until, in the order of their proposals,

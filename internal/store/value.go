@@ -57,15 +57,22 @@ func assign(to any, v driver.Value) error {
 
 // convert is assign for what is rarer.
 func convert(dest reflect.Value, v driver.Value) error {
-	bad := fmt.Errorf("store: a column that holds %T cannot be put into %s", v, dest.Type())
+	if !converted(dest, v) {
+		return fmt.Errorf("store: a column that holds %T cannot be put into %s", v, dest.Type())
+	}
+	return nil
+}
+
+// converted reports whether a column could be put there.
+func converted(dest reflect.Value, v driver.Value) bool {
 	switch dest.Kind() {
 	case reflect.Pointer: // nil for NULL
 		if v == nil {
 			dest.SetZero()
-			return nil
+			return true
 		}
 		dest.Set(reflect.New(dest.Type().Elem()))
-		return convert(dest.Elem(), v)
+		return converted(dest.Elem(), v)
 	case reflect.String:
 		switch v := v.(type) {
 		case string:
@@ -75,18 +82,18 @@ func convert(dest reflect.Value, v driver.Value) error {
 		case int64:
 			dest.SetString(strconv.FormatInt(v, 10))
 		default:
-			return bad
+			return false
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		n, ok := v.(int64)
 		if !ok || dest.OverflowInt(n) {
-			return bad
+			return false
 		}
 		dest.SetInt(n)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		n, ok := v.(int64)
 		if !ok || n < 0 || dest.OverflowUint(uint64(n)) {
-			return bad
+			return false
 		}
 		dest.SetUint(uint64(n))
 	case reflect.Bool:
@@ -96,25 +103,25 @@ func convert(dest reflect.Value, v driver.Value) error {
 		case int64:
 			dest.SetBool(v != 0)
 		default:
-			return bad
+			return false
 		}
 	case reflect.Float64:
 		f, ok := v.(float64)
 		if !ok {
-			return bad
+			return false
 		}
 		dest.SetFloat(f)
 	case reflect.Slice:
-		return convertBytes(dest, v, bad)
+		return convertedBytes(dest, v)
 	default:
-		return bad
+		return false
 	}
-	return nil
+	return true
 }
 
-func convertBytes(dest reflect.Value, v driver.Value, bad error) error {
+func convertedBytes(dest reflect.Value, v driver.Value) bool {
 	if dest.Type().Elem().Kind() != reflect.Uint8 {
-		return bad
+		return false
 	}
 	switch v := v.(type) {
 	case nil:
@@ -124,7 +131,7 @@ func convertBytes(dest reflect.Value, v driver.Value, bad error) error {
 	case string:
 		dest.SetBytes([]byte(v))
 	default:
-		return bad
+		return false
 	}
-	return nil
+	return true
 }

@@ -27,20 +27,15 @@ type Record struct {
 
 // Limits of a replay.
 const (
-	replayListed  = 500      // calls that one list names
-	replayReasons = 64       // reasons that are told apart
-	replayStep    = 1024     // records between two words of progress
-	replayBatch   = 128      // records that are judged at a time
-	replayBytes   = 16 << 20 // of their arguments
+	replayListed  = 500  // calls that one list names
+	replayReasons = 64   // reasons that are told apart
+	replayStep    = 1024 // records between two words of progress
 )
 
-// Run judges records again with the candidate and reports the differences. Each hands over one record after the
-// other and passes on the error that it is given. The report depends on the records and their order alone, and on
+// Run judges records again with the candidate and reports the differences. The report depends on the records and their order alone, and on
 // the candidate as it is at the beginning: later swaps do not count. Run asks nobody, runs nothing and records
 // nothing. With an error the report is of the records seen until then. Progress may be nil.
-func Run(ctx context.Context, each func(yield func(Record) error) error, candidate *policy.Engine, progress func(done int64)) (Report,
-	error,
-) {
+func Run(ctx context.Context, each Records, candidate *policy.Engine, progress func(done int64)) (Report, error) {
 	if each == nil || candidate == nil {
 		return Report{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: replay: no records or no candidate")
 	}

@@ -46,7 +46,7 @@ type Failures func(ctx context.Context, c policy.Config) map[string]bool
 // permit is tried by judging the records again, and none is suggested that the bundle's own tests contradict.
 // Each is called several times and must hand over the same records every time. Progress may be nil.
 func Suggest(
-	ctx context.Context, each func(yield func(Record) error) error, c policy.Config, failures Failures, most int, progress func(done int64),
+	ctx context.Context, each Records, c policy.Config, failures Failures, most int, progress func(done int64),
 ) (Suggestion, error) {
 	if each == nil || c.Bundle == nil || most < 1 {
 		return Suggestion{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: suggest: no records, no bundle or no rules")
@@ -73,13 +73,12 @@ func Suggest(
 
 // callsOf leaves out the judgements of what runs had changed: an answer to those is for the changes that were seen, and
 // no rule could stand for it.
-func callsOf(each func(func(Record) error) error) func(func(Record) error) error {
-	return func(yield func(Record) error) error {
-		return each(func(one Record) error {
-			if one.Request.Effects != nil {
-				return nil
-			}
-			return yield(one)
+func callsOf(each Records) Records {
+	return func(yield func(Lot) error) error {
+		return each(func(l Lot) error {
+			return yield(func() []Record {
+				return slices.DeleteFunc(l(), func(one Record) bool { return one.Request.Effects != nil })
+			})
 		})
 	}
 }
@@ -122,7 +121,7 @@ func savable(one Record, now palyra.Verdict) bool {
 }
 
 // gather sorts the calls whose questions could be saved into kinds.
-func (s *suggest) gather(ctx context.Context, each func(func(Record) error) error) error {
+func (s *suggest) gather(ctx context.Context, each Records) error {
 	return ordered(ctx, each, s.shapes, func(one Record, list []shape) {
 		s.step()
 		for i, sh := range list {
@@ -176,7 +175,7 @@ func (s *suggest) candidates() []*group {
 
 // try judges every record with all the candidates beside the bundle. A permit
 // takes part where it is among those that allow a call.
-func (s *suggest) try(ctx context.Context, each func(func(Record) error) error) error {
+func (s *suggest) try(ctx context.Context, each Records) error {
 	byID := map[string]*trialRule{}
 	for _, g := range s.candidates() {
 		r := g.rule()
@@ -268,7 +267,7 @@ func (s *suggest) files(list []*trialRule) (files map[string]string, name string
 }
 
 // finish replays what was picked.
-func (s *suggest) finish(ctx context.Context, each func(func(Record) error) error) (Suggestion, error) {
+func (s *suggest) finish(ctx context.Context, each Records) (Suggestion, error) {
 	out := Suggestion{Rules: []SuggestedRule{}}
 	c := s.config
 	if len(s.picked) > 0 {

@@ -455,12 +455,12 @@ func TestSuggestStops(t *testing.T) {
 		t.Error(err)
 	}
 	broken := errors.New("broken")
-	if _, err := Suggest(t.Context(), func(func(Record) error) error { return broken }, x.config, tables.Failures, 1, nil); !errors.Is(err,
+	if _, err := Suggest(t.Context(), func(func(Lot) error) error { return broken }, x.config, tables.Failures, 1, nil); !errors.Is(err,
 		broken) {
 		t.Error(err)
 	}
 	for _, c := range []struct {
-		each func(func(Record) error) error
+		each Records
 		c    policy.Config
 		most int
 	}{{nil, x.config, 1}, {eachOf(nil), policy.Config{}, 1}, {eachOf(nil), x.config, 0}} {
