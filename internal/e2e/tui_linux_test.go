@@ -227,7 +227,8 @@ func TestTerminalUI(t *testing.T) {
 	}
 }
 
-// The passphrase of a key is asked for on the screen, for each answer; a wrong one is asked for again, and Esc gives up.
+// The passphrase of a key is asked for on the screen, for each answer; a wrong one is asked for again, and Esc gives up. While
+// it is checked the screen says so and takes no keys, and the memory that the check takes is given back.
 func TestTerminalUIAsksForThePassphrase(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t)
@@ -259,13 +260,25 @@ func TestTerminalUIAsksForThePassphrase(t *testing.T) {
 		p.write("one", "wrong horse")
 		p.see("one", "wrong")
 		p.write("one", "correct horse battery")
+		p.see("one", "checking …")
+		p.press("one", "2", "q")
 		if out := <-done; out.Outcome != palyra.OutcomeFinished {
 			t.Fatalf("%+v", out)
 		}
+		p.see("one", `(?s)\[1 Inbox\].*allow by user:`)
 		if page := p.must("capture-pane", "-p", "-S", "-", "-t", "one"); strings.Contains(page, "horse") {
 			t.Errorf("the passphrase is on the screen:\n%s", page)
 		}
 		p.leave("one")
+	}
+	status := "/proc/" + strings.TrimSpace(p.must("display-message", "-p", "-t", "one", "#{pane_pid}")) + "/status"
+	if most := field(status, "VmHWM"); most < 200<<10 {
+		t.Errorf("the check took %.0f KiB: it is not the product's", most)
+	}
+	for end := time.Now().Add(waitMost); field(status, "VmRSS") > 128<<10; <-time.After(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%.0f KiB stay", field(status, "VmRSS"))
+		}
 	}
 }
 

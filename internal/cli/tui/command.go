@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -277,37 +279,63 @@ func (p printed) Write(b []byte) (int, error) {
 // Columns is how wide the pane is.
 func (p printed) Columns() int { return p.columns }
 
+// work is something that is done for the screen, which may need a passphrase.
+type work struct {
+	*feed
+	ctx   context.Context
+	stop  context.CancelFunc
+	turn  int
+	asked atomic.Bool // for a passphrase, and one was typed
+}
+
+// begin begins something, until it is stopped.
+func (s *feed) begin(turn int) *work {
+	ctx, stop := context.WithCancel(s.ctx)
+	return &work{feed: s, ctx: ctx, stop: stop, turn: turn}
+}
+
+// end ends it. The key of a passphrase took hundreds of megabytes to make, which would stay for minutes.
+func (w *work) end() {
+	w.stop()
+	if w.asked.Load() {
+		go debug.FreeOSMemory()
+	}
+}
+
 // within is an invocation whose messages and passphrases are the screen's.
-func (s *feed) within(ctx context.Context) *invocation.Invocation {
+func (w *work) within() *invocation.Invocation {
+	s := w.feed
 	return &invocation.Invocation{
 		Version: s.inv.Version, Env: s.inv.Env, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: s, Now: s.inv.Now, Home: s.inv.Home,
-		Remote: s.inv.Remote, NoColor: true, Context: ctx, AskSecret: s.askSecret,
+		Remote: s.inv.Remote, NoColor: true, Context: w.ctx, AskSecret: w.askSecret,
 	}
 }
 
 // fill runs a command whose output fills a pane.
 func (s *feed) fill(turn, columns int, args ...string) (cmd, context.CancelFunc) {
-	ctx, stop := context.WithCancel(s.ctx)
+	w := s.begin(turn)
 	return func() msg {
-		defer stop()
+		defer w.end()
 		out := printed{func(text string) { s.program.Send(textMsg{turn: turn, text: text}) }, columns}
-		err := s.another(s.within(ctx))(ctx, out, args...)
-		if ctx.Err() != nil {
+		err := s.another(w.within())(w.ctx, out, args...)
+		if w.ctx.Err() != nil {
 			err = nil
 		}
 		return textMsg{turn: turn, end: err, over: true}
-	}, stop
+	}, w.stop
 }
 
 // decide signs and sends an answer. Each has a key of its own, so each asks for its passphrase.
-func (s *feed) decide(r client.DecideRequest) cmd {
+func (s *feed) decide(turn int, r client.DecideRequest) (cmd, context.CancelFunc) {
+	w := s.begin(turn)
 	return func() msg {
-		c, err := s.within(s.ctx).Operator()
+		defer w.end()
+		c, err := w.within().Operator()
 		if err != nil {
-			return doneMsg{err: err}
+			return doneMsg{turn: turn, err: err}
 		}
 		defer c.Close()
-		p, err := c.Decide(s.ctx, r)
+		p, err := c.Decide(w.ctx, r)
 		note := show.Line(string(p.ID)) + ": " + show.Line(question.Ending(p))
 		if r.Answer == palyra.AnswerAllow {
 			note += " " + question.Reach(r)
@@ -315,32 +343,35 @@ func (s *feed) decide(r client.DecideRequest) cmd {
 		if p.Pending() {
 			note = show.Line(string(p.ID)) + ": your answer is on record; others have to answer as well"
 		}
-		return doneMsg{note: note, err: err}
-	}
+		return doneMsg{turn: turn, note: note, err: err, left: w.ctx.Err() != nil}
+	}, w.stop
 }
 
 // act runs a command that changes something.
-func (s *feed) act(args ...string) cmd {
+func (s *feed) act(turn int, args ...string) (cmd, context.CancelFunc) {
+	w := s.begin(turn)
 	return func() msg {
+		defer w.end()
 		var b strings.Builder
-		err := s.another(s.within(s.ctx))(s.ctx, &b, args...)
+		err := s.another(w.within())(w.ctx, &b, args...)
 		first, _, _ := strings.Cut(safe(b.String()), "\n")
-		return doneMsg{note: first, err: err}
-	}
+		return doneMsg{turn: turn, note: first, err: err, left: w.ctx.Err() != nil}
+	}, w.stop
 }
 
 // askSecret asks for a passphrase on the screen.
-func (s *feed) askSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
+func (w *work) askSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
 	answer := make(chan []byte, 1)
-	s.program.Send(secretMsg{strings.TrimSpace(prompt), answer})
+	w.program.Send(secretMsg{w.turn, strings.TrimSpace(prompt), answer, w.stop})
 	select {
 	case text := <-answer:
 		if text == nil {
 			return palyra.Secret{}, exit.Failedf(palyra.ReasonCancelled, "no passphrase was typed; nothing was signed")
 		}
+		w.asked.Store(true)
 		return palyra.NewSecret(text), nil
 	case <-ctx.Done():
-		s.program.Send(leftMsg{answer})
+		w.program.Send(leftMsg{answer})
 		select {
 		case text := <-answer:
 			clear(text)

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,10 @@ type field struct {
 
 	answer chan<- []byte // of a secret
 
+	busy  string             // what is done with the word: no key counts but Esc; "": it is being typed
+	of    int                // the turn of what is done
+	leave context.CancelFunc // ends it
+
 	text   []byte
 	armed  bool // keys count
 	turn   int  // of the wait that arms it
@@ -41,6 +46,9 @@ type field struct {
 	// done is called with what was typed. Nil text of a secret: it was given up.
 	done func(m *model, text []byte) cmd
 }
+
+// takesWord reports whether what is typed decides something: what it is about can go away.
+func (f *field) takesWord() bool { return !f.secret && f.busy == "" }
 
 // Notes on keys that count for nothing.
 const (
@@ -143,6 +151,9 @@ func (f *field) wipe() {
 
 // shown is the field on a line; brief where there is no room for what it is for.
 func (f *field) shown(s screen.Style, brief bool) string {
+	if f.prompt == "" {
+		return s.Strong(f.busy)
+	}
 	text := s.Strong(f.prompt)
 	if brief {
 		text = s.Strong(map[bool]string{true: "Passphrase:", false: "Type:"}[f.secret])
@@ -150,10 +161,12 @@ func (f *field) shown(s screen.Style, brief bool) string {
 	if len(f.spans) > 0 {
 		text += " " + s.Calm("(tab: "+f.offered()+")")
 	}
-	if !f.armed {
+	switch {
+	case f.busy != "":
+		return text + " " + s.Calm(f.busy)
+	case !f.armed:
 		return text + " " + s.Calm("…")
-	}
-	if f.secret {
+	case f.secret:
 		return text + " " + strings.Repeat("•", utf8.RuneCount(f.text)) + "_"
 	}
 	return text + " " + safe(string(f.text)) + "_"

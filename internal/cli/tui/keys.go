@@ -44,11 +44,17 @@ func (m *model) quit() cmd {
 
 // typed is a key for the field.
 func (m *model) typed(text, name string) cmd {
-	if name == "esc" {
+	f := m.field
+	switch {
+	case name == "esc" && f.busy != "":
+		m.drop("left: unless it was sent already, nothing is done")
+		return nil
+	case name == "esc":
 		m.drop("left: nothing is decided")
 		return nil
+	case f.busy != "":
+		return nil // a key is about what the person sees next, and nobody knows yet what that is
 	}
-	f := m.field
 	m.note = "" // it was about the keys before
 	entered, note := f.key(text, name, m.now(), m.several.Load())
 	if note != "" {
@@ -57,13 +63,19 @@ func (m *model) typed(text, name string) cmd {
 	if !entered {
 		return m.arming()
 	}
-	m.field, m.note = nil, ""
+	if m.note = ""; f.secret {
+		text := f.text
+		f.text, f.busy = nil, "checking …" // the text is the asker's now
+		return f.done(m, text)
+	}
+	m.field = nil
 	return f.done(m, f.text)
 }
 
 // pasted is text that came at once.
 func (m *model) pasted(text string) cmd {
 	switch {
+	case m.field != nil && m.field.busy != "":
 	case m.field != nil:
 		m.say(m.field.paste(text, m.several.Load()), true)
 		return m.arming()
@@ -78,7 +90,10 @@ func (m *model) pasted(text string) cmd {
 func (m *model) drop(note string) {
 	f := m.field
 	m.field = nil
-	if f.secret {
+	switch {
+	case f.busy != "":
+		f.leave()
+	case f.secret:
 		f.done(m, nil)
 	}
 	f.wipe()
@@ -98,7 +113,7 @@ func (m *model) open(f *field) cmd {
 
 func (m *model) arming() cmd {
 	f := m.field
-	if f == nil || f.armed {
+	if f == nil || f.armed || f.busy != "" {
 		return nil
 	}
 	turn := f.turn
@@ -277,8 +292,10 @@ func (m *model) decided(p palyra.Approval, typed, span string) cmd {
 		m.fail(err)
 		return nil
 	}
-	m.say("signing …", false)
-	return m.host.decide(question.Named(p, r))
+	m.turn++
+	c, leave := m.host.decide(m.turn, question.Named(p, r))
+	m.field = &field{busy: "signing …", of: m.turn, leave: leave}
+	return c
 }
 
 // revert asks for the word that undoes or redoes a call.
@@ -312,7 +329,12 @@ func (m *model) openFor(r *row, word string, args ...string) cmd {
 	about := ansi.Truncate(r.cells[len(r.cells)-1], mostAbout, "…")
 	return m.open(&field{
 		prompt: "Type " + word + " to " + word + " “" + about + "”:", words: []string{word},
-		done: func(m *model, _ []byte) cmd { return m.host.act(args...) },
+		done: func(m *model, _ []byte) cmd {
+			m.turn++
+			c, leave := m.host.act(m.turn, args...)
+			m.field = &field{busy: word + " …", of: m.turn, leave: leave}
+			return c
+		},
 	})
 }
 
@@ -321,13 +343,16 @@ const mostAbout = 40
 
 // secret asks for a passphrase.
 func (m *model) secret(in secretMsg) cmd {
-	if m.field != nil {
+	if m.field != nil && m.field.busy == "" {
 		m.drop("")
 	}
-	return m.open(&field{prompt: in.prompt, secret: true, answer: in.answer, done: func(_ *model, text []byte) cmd {
-		in.answer <- text
-		return nil
-	}})
+	return m.open(&field{
+		prompt: in.prompt, secret: true, answer: in.answer, of: in.turn, leave: in.leave,
+		done: func(_ *model, text []byte) cmd {
+			in.answer <- text
+			return nil
+		},
+	})
 }
 
 // spanOf is the scope that Tab went to.

@@ -76,8 +76,8 @@ type pane struct {
 type host struct {
 	load   func(s section) cmd
 	fill   func(turn, columns int, args ...string) (cmd, context.CancelFunc)
-	decide func(r client.DecideRequest) cmd
-	act    func(args ...string) cmd // a command that changes something
+	decide func(turn int, r client.DecideRequest) (cmd, context.CancelFunc)
+	act    func(turn int, args ...string) (cmd, context.CancelFunc) // a command that changes something
 }
 
 // model is the state of the screen. It belongs to one goroutine, which is bubbletea's.
@@ -136,12 +136,16 @@ type (
 		over bool
 	}
 	doneMsg struct { // an action has ended
+		turn int
 		note string
 		err  error
+		left bool // nobody waited for it any more
 	}
 	secretMsg struct {
+		turn   int // of what needs it
 		prompt string
 		answer chan<- []byte
+		leave  context.CancelFunc // ends what needs it
 	}
 	leftMsg struct{ answer chan<- []byte } // nobody waits for a passphrase any more
 	noteMsg string
@@ -192,11 +196,7 @@ func (m *model) news(in msg) cmd {
 	case armMsg:
 		return m.arm(in)
 	case doneMsg:
-		m.say(in.note, false)
-		if in.err != nil {
-			m.fail(in.err)
-		}
-		return m.reload()
+		return m.done(in)
 	case secretMsg:
 		return m.secret(in)
 	case leftMsg:
@@ -230,10 +230,30 @@ func (m *model) fail(err error) {
 	m.say(text, true)
 }
 
+// done shows what became of an action. Of one that was left only what it did all the same.
+func (m *model) done(in doneMsg) cmd {
+	m.over(in.turn)
+	switch {
+	case in.err == nil:
+		m.say(in.note, false)
+	case !in.left:
+		m.say(in.note, false)
+		m.fail(in.err)
+	}
+	return m.reload()
+}
+
+// over takes the field away that stood while something was done.
+func (m *model) over(turn int) {
+	if m.field != nil && m.field.busy != "" && m.field.of == turn {
+		m.field = nil
+	}
+}
+
 // lose notes that the daemon is gone. What was typed meanwhile would be about nothing.
 func (m *model) lose(why string) {
 	m.lost = why
-	if m.field != nil && !m.field.secret {
+	if m.field != nil && m.field.takesWord() {
 		m.drop("the daemon went away: nothing was decided")
 	}
 }
@@ -261,7 +281,7 @@ func (m *model) approval(p palyra.Approval) cmd {
 		return m.follow(false)
 	}
 	if p.PlanDigest != m.pane.asked.PlanDigest || !p.Pending() {
-		if m.field != nil && !m.field.secret {
+		if m.field != nil && m.field.takesWord() {
 			m.drop("somebody was faster: " + show.Line(question.Ending(p)) + decider(p))
 		}
 	}
@@ -352,6 +372,9 @@ func (m *model) reload() cmd {
 
 // text is more of what fills the pane.
 func (m *model) text(in textMsg) {
+	if in.over {
+		m.over(in.turn)
+	}
 	if m.pane == nil || m.pane.turn != in.turn {
 		return // of a pane that is closed
 	}

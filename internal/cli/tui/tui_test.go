@@ -31,14 +31,21 @@ type table struct {
 	decided []client.DecideRequest
 	acted   [][]string
 	filled  [][]string
+	left    int // how often something was given up
 }
 
 func newTable(t *testing.T, width, height int) *table {
 	b := &table{T: t, clock: noon}
 	b.model = &model{own: "palyra", apart: func() palyra.Separation { return "" }, now: func() time.Time { return b.clock }, host: host{
-		load:   func(section) cmd { return nil },
-		decide: func(r client.DecideRequest) cmd { b.decided = append(b.decided, r); return nil },
-		act:    func(args ...string) cmd { b.acted = append(b.acted, args); return nil },
+		load: func(section) cmd { return nil },
+		decide: func(_ int, r client.DecideRequest) (cmd, context.CancelFunc) {
+			b.decided = append(b.decided, r)
+			return nil, func() { b.left++ }
+		},
+		act: func(_ int, args ...string) (cmd, context.CancelFunc) {
+			b.acted = append(b.acted, args)
+			return nil, func() { b.left++ }
+		},
 		fill: func(_, _ int, args ...string) (cmd, context.CancelFunc) {
 			b.filled = append(b.filled, args)
 			return nil, func() {}
@@ -417,6 +424,7 @@ func TestWordsThatChange(t *testing.T) {
 		if len(b.acted) != 1 || strings.Join(b.acted[0], " ") != c.want {
 			t.Errorf("%s: %q", c.word, b.acted)
 		}
+		b.send(doneMsg{turn: b.turn})
 	}
 }
 
@@ -434,7 +442,7 @@ func TestPassphrases(t *testing.T) {
 	} {
 		b := newTable(t, 80, 24)
 		answer := make(chan []byte, 1)
-		b.send(secretMsg{"Passphrase:", answer})
+		b.send(secretMsg{prompt: "Passphrase:", answer: answer, leave: func() {}})
 		if c.keys(b); strings.Contains(b.page(), "sesame") {
 			t.Errorf("%s: it is on the screen:\n%s", name, b.page())
 		}

@@ -260,6 +260,9 @@ func (m *model) fieldKeys() string {
 	if line := m.field.shown(m.style, false); ansi.StringWidth(line) >= m.width {
 		return m.style.Calm(m.field.prompt)
 	}
+	if m.field.busy != "" {
+		return m.style.Calm("Esc: leave it")
+	}
 	return m.style.Calm("Enter: done   Esc: leave it; nothing is decided by it")
 }
 
