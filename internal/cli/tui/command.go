@@ -91,7 +91,7 @@ func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocati
 	defer end()
 	s := &feed{ctx: ctx, inv: inv, another: another}
 	m := &model{
-		host: host{load: s.load, fill: s.fill, decide: s.decide, act: s.act},
+		host: host{load: s.load, page: s.page, fill: s.fill, decide: s.decide, act: s.act},
 		now:  inv.Now, style: screen.Style(inv.Colours(inv.Stdout)), mouse: o.Mouse,
 	}
 	var drawn first

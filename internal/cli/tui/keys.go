@@ -23,7 +23,7 @@ func (m *model) key(text, name string) cmd {
 	case m.search:
 		return m.searching(text, name)
 	case m.help:
-		m.help = false
+		m.helped(name)
 		return nil
 	}
 	m.note = ""
@@ -81,7 +81,7 @@ func (m *model) pasted(text string) cmd {
 		return m.arming()
 	case m.search:
 		m.filter += strings.Map(printable, text)
-		m.relist()
+		return m.sift()
 	}
 	return nil
 }
@@ -142,23 +142,39 @@ func (m *model) searching(text, name string) cmd {
 	case len(m.filter) < 100:
 		m.filter += strings.Map(printable, text)
 	}
-	m.relist()
-	if m.at != inbox && m.at != journal {
-		return m.host.load(m.at)
-	}
+	return m.sift()
+}
+
+// sift has the list be what the filter leaves of it.
+func (m *model) sift() cmd {
+	l := &m.lists[m.at]
+	m.place(l, l.whole)
 	return m.follow(true)
+}
+
+// far is more steps than anything has.
+const far = 1 << 30
+
+// steps is how far a key moves.
+func (m *model) steps(name string) (n int, ok bool) {
+	n, ok = map[string]int{
+		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -m.body(), "pgdown": m.body(), "space": m.body(), "home": -far, "g": -far,
+		"end": far, "G": far, "shift+g": far,
+	}[name]
+	return n, ok
 }
 
 // walk moves.
 func (m *model) walk(name string) (cmd, bool) {
-	steps := map[string]int{
-		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -m.body(), "pgdown": m.body(), "space": m.body(), "home": -1 << 30, "g": -1 << 30,
-		"end": 1 << 30, "G": 1 << 30, "shift+g": 1 << 30,
-	}
-	if n, ok := steps[name]; ok {
+	if n, ok := m.steps(name); ok {
 		if m.pane != nil && !m.wide() || m.pane != nil && (name == "pgup" || name == "pgdown" || name == "space") {
 			m.scroll(n)
 			return nil, true
+		}
+		if m.at == journal {
+			if c := m.along(n); c != nil {
+				return c, true
+			}
 		}
 		l := &m.lists[m.at]
 		l.at = max(0, min(l.at+n, len(l.rows)-1))
@@ -193,13 +209,12 @@ func (m *model) command(name string) cmd {
 	case "q":
 		return m.quit()
 	case "?":
-		m.help = true
+		m.help, m.helpTop = true, 0
 	case "/":
 		m.search, m.filter = true, ""
+		return m.sift()
 	case "esc":
-		m.close()
-		m.filter = ""
-		m.relist()
+		return m.back()
 	case "enter":
 		return m.show()
 	case "f", "d":
@@ -220,6 +235,25 @@ func (m *model) command(name string) cmd {
 		return m.end()
 	}
 	return nil
+}
+
+// back closes the pane that covers the list, and then shows all of it again.
+func (m *model) back() cmd {
+	if m.filter == "" || m.pane != nil && !m.wide() {
+		m.close()
+		return nil
+	}
+	m.filter = ""
+	return m.sift()
+}
+
+// helped scrolls the help, or leaves it.
+func (m *model) helped(name string) {
+	n, ok := m.steps(name)
+	rows, room := m.helpRows()
+	if m.help = ok && len(rows) > room; m.help {
+		m.helpTop = max(0, min(m.helpTop+n, len(rows)-room))
+	}
 }
 
 // selected is the row that one stands on.

@@ -48,7 +48,8 @@ type row struct {
 
 // list is what a section has, and where in it one stands.
 type list struct {
-	rows  []row
+	rows  []row // what the filter leaves of the whole
+	whole []row
 	at    int
 	top   int
 	err   string
@@ -75,6 +76,7 @@ type pane struct {
 // host is what a model does outside of itself. Each returns at once, with what is to be done.
 type host struct {
 	load   func(s section) cmd
+	page   func(to way, from, n int64) cmd // of the journal
 	fill   func(turn, columns int, args ...string) (cmd, context.CancelFunc)
 	decide func(turn int, r client.DecideRequest) (cmd, context.CancelFunc)
 	act    func(turn int, args ...string) (cmd, context.CancelFunc) // a command that changes something
@@ -96,12 +98,15 @@ type model struct {
 	at      section
 	lists   [sections]list
 	pending []palyra.Approval // oldest first
-	entries []palyra.Entry    // newest first
+	entries []palyra.Entry    // of the journal as it is shown, newest first
+	latest  []palyra.Entry    // that came last, newest first
+	reading int               // how far one moves when a page of the journal is there; 0: none is on its way
 	filter  string
 	search  bool // the filter is being typed
 	pane    *pane
 	field   *field
 	help    bool
+	helpTop int
 	note    string
 	warn    bool
 	found   bool   // a daemon answered
@@ -109,9 +114,6 @@ type model struct {
 	turn    int
 	several atomic.Int64 // reads that brought several letters at once
 }
-
-// mostEntries is how many entries of the journal are kept.
-const mostEntries = 2000
 
 // Messages.
 type (
@@ -169,6 +171,7 @@ func (m *model) Update(in msg) (tea.Model, cmd) {
 	case tea.MouseWheelMsg:
 		m.scroll(map[bool]int{true: -3, false: 3}[in.Button == tea.MouseWheelUp])
 	case clockMsg:
+		m.passed()
 		return m, tick()
 	default:
 		return m, m.news(in)
@@ -188,6 +191,8 @@ func (m *model) news(in msg) cmd {
 		return m.approval(in.Approval)
 	case entryMsg:
 		return m.entry(in.Entry)
+	case pageMsg:
+		return m.paged(in)
 	case rowsMsg:
 		m.loaded(in)
 		return m.follow(false)
@@ -207,6 +212,16 @@ func (m *model) news(in msg) cmd {
 		m.say(string(in), true)
 	}
 	return nil
+}
+
+// passed has the time that is left be as it is now.
+func (m *model) passed() {
+	if m.at == inbox {
+		m.relist()
+	}
+	if p := m.pane; p != nil && p.asked != nil && p.asked.Pending() && !p.diff {
+		m.ask()
+	}
 }
 
 // say shows a line to the person. It is safe already.
@@ -309,8 +324,7 @@ var aged = map[string]section{
 
 // entry is a new entry of the journal; it says which lists are old.
 func (m *model) entry(e palyra.Entry) cmd {
-	m.entries = slices.Insert(m.entries, 0, e)
-	m.entries = m.entries[:min(len(m.entries), mostEntries)]
+	m.came(e)
 	if m.at == journal {
 		m.relist()
 	}
@@ -338,8 +352,8 @@ func (m *model) place(l *list, rows []row) {
 	if l.at < len(l.rows) {
 		was = l.rows[l.at].id
 	}
-	if m.filter != "" {
-		rows = slices.DeleteFunc(rows, func(r row) bool {
+	if l.whole = rows; m.filter != "" {
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool {
 			return !strings.Contains(strings.ToLower(strings.Join(r.cells, " ")), strings.ToLower(m.filter))
 		})
 	}

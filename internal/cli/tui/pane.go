@@ -142,6 +142,10 @@ func (m *model) stop() {
 
 // scroll moves the text of the pane, or the list where there is none.
 func (m *model) scroll(n int) {
+	if rows, room := m.helpRows(); m.help {
+		m.helpTop = max(0, min(m.helpTop+n, len(rows)-room))
+		return
+	}
 	if m.pane == nil {
 		l := &m.lists[m.at]
 		l.at = max(0, min(l.at+n, len(l.rows)-1))

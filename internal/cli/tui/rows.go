@@ -13,19 +13,17 @@ import (
 	"palyra/internal/show"
 )
 
-// columns are the widths of the cells of a row, but for the last one, and their names. Where there is little room only
-// those with a name in few are shown.
+// columns are the names of the cells of a row, and the widths of all but the last one.
 var columns = [sections]struct {
 	names  []string
 	widths []int
-	few    []bool
 }{
-	inbox:   {opening.Cells, opening.Widths, []bool{true, false, false}},
-	runs:    {[]string{"STATE", "STARTED", "PROVIDER", "RUN"}, []int{12, 20, 16}, []bool{true, false, false}},
-	changed: {[]string{"STATE", "AT", "PATHS", "WHAT"}, []int{7, 20, 6}, []bool{true, false, false}},
-	leases:  {[]string{"SCOPE", "LEFT", "FOR", "COVERS"}, []int{10, 8, 16}, []bool{true, false, false}},
-	journal: {[]string{"ENTRY", "TIME", "KIND"}, []int{8, 20}, []bool{true, false}},
-	status:  {[]string{"WHAT"}, nil, nil},
+	inbox:   {opening.Cells, opening.Widths},
+	runs:    {[]string{"STATE", "STARTED", "PROVIDER", "RUN"}, []int{12, 20, 16}},
+	changed: {[]string{"STATE", "AT", "PATHS", "WHAT"}, []int{7, 20, 6}},
+	leases:  {[]string{"SCOPE", "LEFT", "FOR", "COVERS"}, []int{10, 8, 16}},
+	journal: {[]string{"ENTRY", "TIME", "KIND"}, []int{8, 20}},
+	status:  {[]string{"WHAT"}, nil},
 }
 
 func rowsOfInbox(all []palyra.Approval, now time.Time) []row {

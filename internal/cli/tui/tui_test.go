@@ -31,13 +31,15 @@ type table struct {
 	decided []client.DecideRequest
 	acted   [][]string
 	filled  [][]string
-	left    int // how often something was given up
+	paged   [][3]int64 // the way, from where, how many
+	left    int        // how often something was given up
 }
 
 func newTable(t *testing.T, width, height int) *table {
 	b := &table{T: t, clock: noon}
 	b.model = &model{own: "palyra", apart: func() palyra.Separation { return "" }, now: func() time.Time { return b.clock }, host: host{
 		load: func(section) cmd { return nil },
+		page: func(to way, from, n int64) cmd { b.paged = append(b.paged, [3]int64{int64(to), from, n}); return nil },
 		decide: func(_ int, r client.DecideRequest) (cmd, context.CancelFunc) {
 			b.decided = append(b.decided, r)
 			return nil, func() { b.left++ }

@@ -34,7 +34,7 @@ func (m *model) body() int { return max(1, m.height-headLines-len(m.foot())) }
 
 func (m *model) listWidth() int {
 	if m.wide() {
-		return min(opening.MostList, m.width/2)
+		return opening.ListWidth(m.width)
 	}
 	return m.width
 }
@@ -54,7 +54,8 @@ func (m *model) screen() []string {
 	out := []string{m.bar()}
 	switch {
 	case m.help:
-		out = append(out, m.cut(wrapped(helpLines, m.width), m.body()+1)...)
+		rows, room := m.helpRows()
+		out = append(out, m.cut(rows[max(0, min(m.helpTop, len(rows)-room)):], room)...)
 	case m.wide():
 		left, right := m.listLines(), m.paneLines()
 		for i := range left {
@@ -171,12 +172,10 @@ func (m *model) emptyText() string {
 
 // cells lays the cells of a row out.
 func (m *model) cells(cells []string) string {
-	c, width := columns[m.at], m.listWidth()-2
+	widths, width := columns[m.at].widths, m.listWidth()-2
 	var b strings.Builder
-	for i, text := range cells[:len(cells)-1] {
-		if width >= opening.FewColumn || c.few[i] || m.wide() && i == 0 {
-			b.WriteString(pad(text, c.widths[i]) + " ")
-		}
+	for i := range opening.Fitting(widths, width) {
+		b.WriteString(pad(cells[i], widths[i]) + " ")
 	}
 	return ansi.Truncate(b.String()+cells[len(cells)-1], width, "…")
 }
@@ -230,9 +229,28 @@ func (m *model) foot() []string {
 	case m.field != nil:
 		return []string{m.fieldLine(), m.fieldKeys()}
 	case m.search:
-		return []string{m.style.Strong("Only what has:") + " " + safe(m.filter) + "_", m.keys()}
+		found := fmt.Sprintf("  (%d of %d)", len(m.lists[m.at].rows), len(m.lists[m.at].whole))
+		return []string{m.style.Strong("Only what has:") + " " + safe(m.filter) + "_" + m.style.Calm(found), m.keys()}
+	case m.help:
+		return append(m.told(m.warn), m.helpKeys())
+	case m.note == "":
+		return []string{m.style.Calm(m.part()), m.keys()}
 	}
 	return append(m.told(m.warn), m.keys())
+}
+
+// helpRows is the help, and how many lines of it there is room for.
+func (m *model) helpRows() (rows []string, room int) {
+	return wrapped(helpLines, m.width), max(1, m.height-headLines-len(m.told(m.warn))-1) + 1
+}
+
+// helpKeys names the keys of the help.
+func (m *model) helpKeys() string {
+	rows, room := m.helpRows()
+	if len(rows) <= room {
+		return m.style.Calm("any key: back")
+	}
+	return m.style.Calm(fmt.Sprintf("to line %d of %d%s↑ ↓: more%sq: back", min(m.helpTop+room, len(rows)), len(rows), keyGap, keyGap))
 }
 
 // told is what was said last, with its remedy.
@@ -313,6 +331,9 @@ func (m *model) keys() string {
 		words = append(words, "x: cancel")
 	}
 	words = append(words, opening.Keys[1:]...)
+	if i := slices.Index(words, opening.Keys[1]); m.filter != "" && (m.pane == nil || m.wide()) {
+		words[i] = "Esc: all"
+	}
 	for _, less := range []string{opening.Keys[1], "d: diff", "f: all of the plan", "r: redo", opening.Keys[2]} {
 		if ansi.StringWidth(strings.Join(words, keyGap)) > m.width {
 			words = slices.DeleteFunc(words, func(w string) bool { return w == less })
@@ -327,6 +348,7 @@ const keyGap = "   "
 var helpLines = strings.Split(`
 1 to 6, Tab        another section
 ↑ ↓ PgUp PgDn      move; Enter: show; Esc: back
+Home, End          the first and the last; of the journal the newest and oldest
 a                  answer the question that is shown: you type the word, and Enter
                    Tab then goes through: once, for the session, for a time
                    deny takes a reason after it, which the agent is told

@@ -22,10 +22,37 @@ const (
 	Loading    = "…"                             // nothing is known of a list
 	Empty      = "Enter shows what you stand on" // a pane of nothing
 
-	WideFrom  = 110 // columns from which on a list and its pane stand side by side
-	MostList  = 52  // columns of the list then, at most
-	FewColumn = 70  // columns below which a row has its first and last cell only
+	WideFrom = 110 // columns from which on a list and its pane stand side by side
 )
+
+const (
+	manyFrom  = 140 // columns from which on the list beside a pane has all of its cells
+	manyList  = 70  // columns of the list then
+	fewList   = 52  // and below that
+	allFrom   = 70  // columns from which on a row has all of its cells
+	leastLast = 30  // columns that its last cell has else, before another one stands
+)
+
+// ListWidth is how wide the list is beside a pane.
+func ListWidth(columns int) int {
+	if columns >= manyFrom {
+		return manyList
+	}
+	return fewList
+}
+
+// Fitting is how many cells of these widths stand before the last one of a row: the first always does.
+func Fitting(widths []int, columns int) int {
+	if columns >= allFrom {
+		return len(widths)
+	}
+	for i, n := range widths {
+		if columns -= n + 1; i > 0 && columns < leastLast {
+			return i
+		}
+	}
+	return len(widths)
+}
 
 // Sections are the names of the lists, the inbox first.
 var Sections = [...]string{"Inbox", "Runs", "Changes", "Leases", "Journal", "Status"}
@@ -69,7 +96,7 @@ func Lines(columns, rows int, coloured bool) []string {
 	out[1] = l.calm(heads(columns))
 	out[2] = "  " + Loading
 	if columns >= WideFrom {
-		l.split(out[1:rows-foot], heads(columns))
+		l.split(out[1:rows-foot], heads(columns), ListWidth(columns))
 	}
 	out[rows-1] = l.calm(strings.Join(Keys, "   "))
 	return out
@@ -96,23 +123,24 @@ func (l look) bar(columns int) string {
 
 // heads are the names of the cells that there is room for.
 func heads(columns int) string {
-	text, wide := "  ", columns >= WideFrom
-	for i, n := range Widths {
-		if i == 0 || !wide && columns-2 >= FewColumn {
-			text += Cells[i] + strings.Repeat(" ", n-len(Cells[i])) + " "
-		}
+	if columns >= WideFrom {
+		columns = ListWidth(columns)
+	}
+	text := "  "
+	for i, n := range Widths[:Fitting(Widths, columns-2)] {
+		text += Cells[i] + strings.Repeat(" ", n-len(Cells[i])) + " "
 	}
 	return text + Cells[len(Cells)-1]
 }
 
 // split puts the pane beside the list, whose first line is head.
-func (l look) split(lines []string, head string) {
+func (l look) split(lines []string, head string, list int) {
 	for i := range lines {
 		seen := width(lines[i])
 		if i == 0 {
 			seen = width(head)
 		}
-		lines[i] += strings.Repeat(" ", MostList-seen) + " " + l.calm("│") + " "
+		lines[i] += strings.Repeat(" ", list-seen) + " " + l.calm("│") + " "
 		if i == 1 {
 			lines[i] += l.calm(Empty)
 		}
