@@ -90,7 +90,8 @@ func TestTheEndsOfTheJournal(t *testing.T) {
 	b.pressed(tea.KeyPgDown)
 	b.reads(10_002)
 	b.on(9_801-int64(b.body()), 9_601, 10_002)
-	if b.send(pageMsg{way: older, err: palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "it is ending")}); !strings.Contains(b.page(), "it is ending") {
+	b.send(pageMsg{way: older, err: palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "it is ending")})
+	if !strings.Contains(b.page(), "it is ending") {
 		t.Error(b.page())
 	}
 }
@@ -148,7 +149,8 @@ func TestAFilterIsSeen(t *testing.T) {
 		}
 		b.send(tea.PasteMsg{Content: "z"})
 		b.press("enter")
-		if page := b.page(); !strings.Contains(page, "filter: xyz (1 of 3)") || !strings.Contains(page, "Esc: all") || strings.Contains(page, "abc") {
+		page := b.page()
+		if !strings.Contains(page, "filter: xyz (1 of 3)") || !strings.Contains(page, "Esc: all") || strings.Contains(page, "abc") {
 			t.Error(page)
 		}
 		b.press("enter", "esc") // a pane over the list is left before the filter
