@@ -56,14 +56,6 @@ func warm(b *testing.B) (started, ended time.Duration) {
 	if _, err := conn.Recv(&r); err != nil {
 		b.Fatal(err)
 	}
-	prepared, err := cell.WriteSpec(everyday())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = prepared.Close() }()
-	if err := conn.Send(cell.Order{Kind: cell.OrderPrepare}, int(prepared.Fd())); err != nil {
-		b.Fatal(err)
-	}
 	return runTrue(b, cell.Orders{Conn: conn}, cell.WriteSpec)
 }
 

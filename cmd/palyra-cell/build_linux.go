@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/ruleset"
 )
 
 // builder furnishes a room, in whose namespaces of files and network it works. The first step that fails ends it: a
@@ -21,7 +22,7 @@ type builder struct {
 	doors   []*os.File
 	copies  []*os.File // of the mount of the workspace
 	places  []int      // its file systems in memory
-	rules   rules
+	rules   ruleset.Set
 }
 
 // build does it all, on the maker's thread.
@@ -41,7 +42,7 @@ func (b *builder) discard() {
 	for _, fd := range b.places {
 		_ = unix.Close(fd)
 	}
-	b.rules.forget()
+	b.rules.Forget()
 }
 
 // paths stages the workspace and furnishes, hides and seals paths of the room.
@@ -107,8 +108,7 @@ func (b *builder) hold() error {
 
 // landlock makes the ruleset of what will run: its rules stand for the room's own files.
 func (b *builder) landlock() failure {
-	b.rules.ruleset = -1
-	return b.rules.complete(&b.room.Landlock)
+	return complete(&b.rules, &b.room.Landlock)
 }
 
 // seal lays every sealed path, and every directory on the way to one, over itself. A mount point can be neither

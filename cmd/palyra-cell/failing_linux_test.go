@@ -154,7 +154,7 @@ func TestTemplateProtocol(t *testing.T) {
 		files []*os.File
 	}{
 		"a run":           {cell.Order{Kind: cell.OrderRun}, []*os.File{specFile(t, shell("true")), null(t), null(t), null(t)}},
-		"a preparation":   {cell.Order{Kind: cell.OrderPrepare}, []*os.File{specFile(t, shell("true"))}},
+		"a user":          {cell.Order{Kind: cell.OrderBecome}, []*os.File{specFile(t, shell("true"))}},
 		"a signal":        {cell.Order{Kind: cell.OrderSignal, Signal: 15}, nil},
 		"nonsense":        {cell.Order{Kind: "sing"}, nil},
 		"no room":         {cell.Order{Kind: cell.OrderBuild, Room: 7}, nil},

@@ -25,6 +25,9 @@ func (n named) enter() (into *os.File, err error) {
 			}
 			continue
 		}
+		if g == cell.LaunchArg {
+			continue
+		}
 		dir, ok := strings.CutPrefix(g, cell.IntoArg)
 		if !ok || into != nil {
 			return nil, errors.New("a command line that is not the daemon's")

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell/first"
+	"palyra/internal/cell/ruleset"
 )
 
 // hand is the one thread that reaches the tree. It is in a Landlock domain of its own that only scopes signals; the
@@ -38,7 +39,7 @@ func newHand(scope bool) (*hand, error) {
 			f()
 		}
 	}()
-	h.do(func() { err = h.enter(scope && landlockABI() >= scopeABI) })
+	h.do(func() { err = h.enter(scope && ruleset.ABI() >= ruleset.ScopeABI) })
 	return h, err
 }
 
@@ -59,15 +60,15 @@ func (h *hand) enter(scope bool) error {
 	}
 	// Every ruleset denies moving files between directories unless it says
 	// otherwise; this one is about signals only, so it does.
-	ruleset, err := newRuleset(unix.LANDLOCK_ACCESS_FS_REFER, 0, unix.LANDLOCK_SCOPE_SIGNAL)
+	domain, err := ruleset.New(unix.LANDLOCK_ACCESS_FS_REFER, 0, unix.LANDLOCK_SCOPE_SIGNAL)
 	if err != nil {
 		return fmt.Errorf("scope: %w", err)
 	}
-	defer func() { _ = unix.Close(ruleset) }()
-	if err := allow(ruleset, "/", unix.LANDLOCK_ACCESS_FS_REFER, true); err != nil {
+	defer func() { _ = unix.Close(domain) }()
+	if err := ruleset.Allow(domain, "/", unix.LANDLOCK_ACCESS_FS_REFER, true); err != nil {
 		return fmt.Errorf("scope: %w", err)
 	}
-	if e := restrict(ruleset); e != 0 {
+	if e := ruleset.Restrict(domain); e != 0 {
 		return fmt.Errorf("scope: %w", e)
 	}
 	h.scoped = outOfReach(unix.Getppid())
@@ -80,14 +81,15 @@ func outOfReach(parent int) bool {
 	return parent > 0 && errors.Is(unix.Kill(parent, 0), unix.EPERM)
 }
 
-// start makes the launcher in the domain and in the cgroups, with link as its end of the socket.
-func (h *hand) start(l *first.Launcher, link *os.File, g named) (pid int, err error) {
-	h.do(func() { pid, err = h.fork(l, link, g) })
+// start makes the launcher in the domain and in the cgroups, with link as its end of the socket, and daemon as that to the
+// daemon, which may be nil.
+func (h *hand) start(l *first.Launcher, link, daemon *os.File, g named) (pid int, err error) {
+	h.do(func() { pid, err = h.fork(l, link, daemon, g) })
 	return pid, err
 }
 
 // fork does the work of start on the hand's thread.
-func (h *hand) fork(l *first.Launcher, link *os.File, g named) (pid int, err error) {
+func (h *hand) fork(l *first.Launcher, link, daemon *os.File, g named) (pid int, err error) {
 	last, clears := capabilities()
 	into, err := g.enter()
 	if err != nil {
@@ -96,7 +98,7 @@ func (h *hand) fork(l *first.Launcher, link *os.File, g named) (pid int, err err
 	if into != nil {
 		defer func() { _ = into.Close() }()
 	}
-	pid, err = l.Fork(link, into, last, clears)
+	pid, err = l.Fork(link, daemon, into, last, clears)
 	if err == nil {
 		err = g.leave()
 	}

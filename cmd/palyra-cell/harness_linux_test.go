@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/ruleset"
 )
 
 // The cell and this test program again, where every user may execute them.
@@ -29,11 +30,8 @@ const ordinary = 61234
 // The test program is also what it tests: without arguments of go test it is the
 // program inside the cell, or a cell without signal scope and its launcher.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 {
-		switch os.Args[1] {
-		case "supervise-unscoped":
-			os.Exit(supervise(os.Stderr, false))
-		}
+	if len(os.Args) > 1 && os.Args[1] == "supervise-unscoped" {
+		os.Exit(supervise(os.Stderr, false, os.Args[2:]...))
 	}
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "inside:") {
 		os.Exit(inside(strings.TrimPrefix(os.Args[1], "inside:"), os.Args[2:]))
@@ -67,19 +65,26 @@ type who struct {
 	name     string
 	uid      int
 	unscoped bool
+	direct   bool // the launcher becomes its user first, and has its run from the daemon
 }
 
 // each runs a test for every user that this machine lets us be, and for the ways
 // a hand can work.
 func each(t *testing.T, f func(t *testing.T, w who)) {
 	t.Helper()
-	users := []who{{"user", os.Getuid(), false}, {"user unscoped", os.Getuid(), true}}
+	users := []who{{name: "user", uid: os.Getuid()}, {name: "user unscoped", uid: os.Getuid(), unscoped: true}}
 	if os.Getuid() == 0 {
-		users = []who{{"root", 0, false}, {"user", ordinary, false}, {"root unscoped", 0, true}, {"user unscoped", ordinary, true}}
+		users = []who{
+			{name: "root"},
+			{name: "user", uid: ordinary},
+			{name: "root unscoped", unscoped: true},
+			{name: "user unscoped", uid: ordinary, unscoped: true},
+		}
 	}
+	users = append(users, who{name: "direct", uid: os.Getuid(), direct: true})
 	for _, w := range users {
 		t.Run(w.name, func(t *testing.T) {
-			if !w.unscoped && landlockABI() < scopeABI {
+			if !w.unscoped && ruleset.ABI() < ruleset.ScopeABI {
 				t.Skip("UNPROVEN HERE: this kernel's Landlock cannot scope signals")
 			}
 			t.Parallel()
@@ -104,6 +109,8 @@ type held struct {
 	conn speaker
 	cmd  *exec.Cmd
 
+	line *cell.Conn // to its launcher; nil: that has its run from its cell
+
 	template  *cell.Template // of a room; nil: it is none
 	made      cell.Made
 	uncovered cell.Report // why a program was not laid over its path
@@ -117,14 +124,36 @@ type held struct {
 
 func start(t *testing.T, w who) *held {
 	t.Helper()
-	return startWith(t, func(c *exec.Cmd) {
+	var line *cell.Conn
+	h := startWith(t, func(c *exec.Cmd) {
 		if w.unscoped {
 			c.Path, c.Args = mirror, []string{mirror, "supervise-unscoped"}
+		}
+		if w.direct {
+			line = launchSocket(t, c)
 		}
 		if w.uid != os.Getuid() {
 			c.SysProcAttr.Credential = credential(w.uid)
 		}
 	})
+	h.line = line
+	return h
+}
+
+// launchSocket gives a cell's launcher a socket to the daemon, whose end it returns.
+func launchSocket(t testing.TB, c *exec.Cmd) *cell.Conn {
+	t.Helper()
+	ours, theirs, err := cell.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := cell.NewConn(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(); _ = theirs.Close() })
+	c.Args, c.ExtraFiles = append(c.Args, cell.LaunchArg), append(c.ExtraFiles, theirs)
+	return conn
 }
 
 // startWith starts a cell whose command change may change.
@@ -228,6 +257,11 @@ func (h *held) order(s cell.Spec, program ...*os.File) {
 // orderWith sends a run with the descriptors given, and closes them.
 func (h *held) orderWith(s cell.Spec, files ...*os.File) {
 	h.t.Helper()
+	if h.line != nil {
+		h.become(s)
+		h.give(s, s, files...)
+		return
+	}
 	write := cell.WriteSpec
 	if h.template != nil {
 		write = cell.WriteImage
@@ -246,6 +280,38 @@ func (h *held) orderWith(s cell.Spec, files ...*os.File) {
 	}
 	h.send(cell.Order{Kind: cell.OrderRun}, fds...)
 	cell.CloseAll(files)
+}
+
+// become has the launcher become who a Spec says.
+func (h *held) become(s cell.Spec) {
+	h.t.Helper()
+	s.Rlimits = nil
+	h.send(cell.Order{Kind: cell.OrderBecome}, int(specFile(h.t, s).Fd()))
+}
+
+// give hands a run to a launcher that became whom another Spec says, and closes the descriptors.
+func (h *held) give(s, became cell.Spec, files ...*os.File) {
+	h.t.Helper()
+	defer cell.CloseAll(files)
+	became.Rlimits = nil
+	image, err := cell.Given(&s, &became)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer func() { _ = image.Close() }()
+	var rules ruleset.Set
+	defer rules.Forget()
+	if err := rules.Complete(&s.Landlock); err != nil {
+		h.t.Fatal(err)
+	}
+	_ = h.conn.Send(cell.Order{Kind: cell.OrderWatch, Watch: &s.Watch}) // a cell that has ended said why
+	fds := []int{rules.FD()}
+	for i, f := range files {
+		if fds = append(fds, int(f.Fd())); i == 2 {
+			fds = append(fds, int(image.Fd()))
+		}
+	}
+	_ = h.line.SendBytes([]byte{cell.LineRun}, fds...)
 }
 
 func pipe(t *testing.T) (r, w *os.File) {

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/ruleset"
 )
 
 // The descriptors of a run, in this order.
@@ -28,13 +29,15 @@ func (s *supervisor) launch(spec *cell.Spec, files []*os.File) failure {
 	case spec.Cover:
 		return failure{step: "cover", errno: unix.ENOSYS, text: "there is no room to cover anything in"}
 	}
-	if f := s.rules.complete(&spec.Landlock); f.step != "" {
+	var rules ruleset.Set
+	defer rules.Forget()
+	if f := complete(&rules, &spec.Landlock); f.step != "" {
 		return f
 	}
 	if err := s.launcher.Load(cell.LauncherImage(spec, !isAlready(spec.Identity))); err != nil {
 		return failed("argv", "", err)
 	}
-	return failed("launcher", "", s.launcher.Send(s.link, s.rules.ruleset, files[stdinFD:]))
+	return failed("launcher", "", s.launcher.Send(s.link, rules.FD(), files[stdinFD:]))
 }
 
 // rehearse reads a Spec and makes a ruleset while there is time, so that the code and the memory
@@ -51,9 +54,9 @@ func rehearse() {
 		return
 	}
 	_ = cell.LauncherImage(&s, false)
-	r := rules{ruleset: -1}
-	_ = r.complete(&s.Landlock)
-	r.forget()
+	var r ruleset.Set
+	_ = r.Complete(&s.Landlock)
+	r.Forget()
 }
 
 // specimen is a Spec of a usual size.

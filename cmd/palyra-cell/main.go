@@ -2,7 +2,8 @@
 //
 // As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor 3, makes its launcher ahead, and
 // once a program runs reaps, watches and kills until nothing of the tree is left. The launcher is a copy of it without
-// Go's runtime (internal/cell/first), which waits, then confines itself as the Spec says and becomes the program. As
+// Go's runtime (internal/cell/first), which waits, then confines itself as the Spec says and becomes the program; tier B's
+// becomes the program's user while it waits, and has the rest from palyrad itself. As
 // "inside" it is a template: process 1 of namespaces that bubblewrap made, which makes rooms inside them, each with
 // namespaces of its own, and holds what runs there to its limits. As "probe" it is itself a program in the sandbox and
 // tries what must not work there.
@@ -51,10 +52,10 @@ func run(args []string, out, errs io.Writer) int {
 	return refuse(errs, "this is a part of palyrad, which starts it; it is never run by hand")
 }
 
-// places reports whether every argument names a cgroup.
+// places reports whether every argument names a cgroup, or the launcher's socket.
 func places(args []string) bool {
 	for _, a := range args {
-		if !strings.HasPrefix(a, cell.TasksArg+"/") && !strings.HasPrefix(a, cell.IntoArg+"/") {
+		if a != cell.LaunchArg && !strings.HasPrefix(a, cell.TasksArg+"/") && !strings.HasPrefix(a, cell.IntoArg+"/") {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/ruleset"
 )
 
 // attach mounts a detached tree over target.
@@ -99,7 +100,7 @@ func hide(paths []string) (text string, err error) {
 	}
 	var covers [2]int // a file, a directory
 	for i, name := range []string{"file", "directory"} {
-		if covers[i], err = openPath(cell.RoomShm+"/"+name, true); err != nil {
+		if covers[i], err = ruleset.Open(cell.RoomShm+"/"+name, true); err != nil {
 			return cell.RoomShm, err
 		}
 		defer func() { _ = unix.Close(covers[i]) }()

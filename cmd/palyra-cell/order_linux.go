@@ -40,7 +40,7 @@ func (s *supervisor) obey(o order) {
 		s.confused(o.err.Error())
 		return
 	}
-	if o.Kind != cell.OrderRun && o.Kind != cell.OrderPrepare && len(o.files) > 0 {
+	if o.Kind != cell.OrderRun && o.Kind != cell.OrderBecome && len(o.files) > 0 {
 		cell.CloseAll(o.files)
 		s.confused("descriptors that belong to no order")
 		return
@@ -48,8 +48,10 @@ func (s *supervisor) obey(o order) {
 	switch o.Kind {
 	case cell.OrderRun:
 		s.run(o.files)
-	case cell.OrderPrepare:
-		s.prepare(o.files)
+	case cell.OrderBecome:
+		s.become(o.files)
+	case cell.OrderWatch:
+		s.follows(o.Watch)
 	case cell.OrderStop:
 		s.stop(o.Order)
 	case cell.OrderSignal, cell.OrderResize:
@@ -81,7 +83,7 @@ func (s *supervisor) run(files []*os.File) {
 			}
 		}
 	}()
-	if s.phase != idle {
+	if s.phase != idle || s.became {
 		if s.phase != ending {
 			s.confused("a second run")
 		}
@@ -109,19 +111,60 @@ func (s *supervisor) run(files []*os.File) {
 	}
 }
 
-// prepare makes rules ahead.
-func (s *supervisor) prepare(files []*os.File) {
+// become has the launcher become a user ahead.
+func (s *supervisor) become(files []*os.File) {
+	defer cell.CloseAll(files)
 	switch {
 	case s.phase == ending:
-	case s.phase != idle || len(files) != 1:
-		s.confused("a preparation without its spec, or too late")
-	default:
-		if f := s.rules.prepareRules(files[0]); f.step != "" { // which closes it
-			s.fail(f.step, f.errno, f.text)
-		}
+		return
+	case s.phase != idle || s.became || !s.direct || len(files) != 1:
+		s.confused("a user without its spec, or too late")
 		return
 	}
-	cell.CloseAll(files)
+	spec, err := cell.ReadSpec(files[0])
+	if err != nil {
+		s.fail("spec", unix.EINVAL, err.Error())
+		return
+	}
+	s.became = true
+	if err = s.launcher.Load(cell.LauncherImage(&spec, !isAlready(spec.Identity))); err == nil {
+		err = s.launcher.Become(s.link)
+	}
+	if f := failed("launcher", "", err); f.step != "" {
+		s.fail(f.step, f.errno, f.text)
+	}
+}
+
+// follows takes the limits of a run that the launcher gets from the daemon itself, which comes after them.
+func (s *supervisor) follows(limits *cell.Watch) {
+	switch {
+	case s.phase == ending:
+		return
+	case s.phase != idle || !s.became || limits == nil:
+		s.confused("limits of a run that was not asked for")
+		return
+	}
+	s.phase = launching
+	err := limits.Check()
+	if err == nil {
+		err = s.watch.set(*limits)
+	}
+	if err != nil {
+		s.fail("spec", unix.EINVAL, err.Error())
+	}
+}
+
+// await obeys the daemon until the limits of the run have come: the launcher can have been faster than them.
+func (s *supervisor) await() {
+	for s.phase == idle {
+		o, ok := <-s.orders
+		if !ok {
+			s.orders = nil
+			s.kill() // the daemon is gone
+			return
+		}
+		s.obey(o)
+	}
 }
 
 // stop ends the tree with SIGTERM and then SIGKILL. A second stop can only shorten the grace.

@@ -60,8 +60,9 @@ func TestMalformedPackets(t *testing.T) {
 		"a stop with descriptors": func(c *cell.Conn) error {
 			return c.Send(cell.Order{Kind: cell.OrderStop}, zero)
 		},
-		"a preparation of nothing":  func(c *cell.Conn) error { return c.Send(cell.Order{Kind: cell.OrderPrepare}) },
-		"a preparation of two":      func(c *cell.Conn) error { return c.Send(cell.Order{Kind: cell.OrderPrepare}, zero, zero) },
+		"a user from nowhere":       func(c *cell.Conn) error { return c.Send(cell.Order{Kind: cell.OrderBecome}) },
+		"a user without a socket":   func(c *cell.Conn) error { return c.Send(cell.Order{Kind: cell.OrderBecome}, zero) },
+		"limits without a run":      func(c *cell.Conn) error { return c.Send(cell.Order{Kind: cell.OrderWatch, Watch: &cell.Watch{}}) },
 		"a run without descriptors": func(c *cell.Conn) error { return c.Send(cell.Order{Kind: cell.OrderRun}) },
 		"a run with three":          func(c *cell.Conn) error { return c.Send(cell.Order{Kind: cell.OrderRun}, zero, zero, zero) },
 		"a run with six": func(c *cell.Conn) error {
@@ -202,7 +203,7 @@ func TestLauncherPackets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pid, err := l.Fork(theirs, nil, 0, false)
+		pid, err := l.Fork(theirs, nil, nil, 0, false)
 		if err != nil {
 			t.Fatal(err)
 		}

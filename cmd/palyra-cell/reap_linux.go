@@ -104,6 +104,7 @@ func (s *supervisor) hear(h hearing) {
 	case h.failed:
 		s.fail(h.failure.step, h.failure.errno, h.failure.text)
 	case h.exec:
+		s.await()
 		s.begin()
 	case s.stopped != "":
 		s.fail("stopped", 0, s.stopped)

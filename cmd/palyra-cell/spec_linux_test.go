@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/ruleset"
 )
 
 // Every right of Landlock's ABI 5, which all of ours have in tests.
@@ -32,7 +33,7 @@ func open(argv ...string) cell.Spec {
 // handled are the rights that this kernel knows, of everything.
 func handled() uint64 {
 	for mask := uint64(everything); ; mask >>= 1 {
-		if fd, err := newRuleset(mask, 0, 0); err == nil {
+		if fd, err := ruleset.New(mask, 0, 0); err == nil {
 			_ = unix.Close(fd)
 			return mask
 		}

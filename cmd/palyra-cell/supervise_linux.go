@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,8 +33,9 @@ type supervisor struct {
 	hand     *hand
 	link     *os.File // to the launcher
 	launcher *first.Launcher
-	pid      int   // of the launcher, and so of the program
-	rules    rules // made ahead
+	direct   bool // the launcher has a socket to the daemon
+	became   bool // it was told whom to become, and gets its run there
+	pid      int  // of the launcher, and so of the program
 
 	orders  chan order
 	reaps   chan reap
@@ -105,7 +107,7 @@ func newCell() (*supervisor, error) {
 	}
 	s := &supervisor{
 		conn: conn, orders: make(chan order), reaps: make(chan reap), heard: make(chan hearing, 1),
-		timer: time.NewTimer(time.Hour), rules: rules{ruleset: -1},
+		timer: time.NewTimer(time.Hour),
 	}
 	s.timer.Stop()
 	if s.watch, err = newWatch(unix.Getpid()); err != nil {
@@ -124,7 +126,12 @@ func (s *supervisor) startLauncher(g named) error {
 	if s.launcher, err = first.NewLauncher(); err != nil {
 		return err
 	}
-	s.pid, err = s.hand.start(s.launcher, theirs, g)
+	var daemon *os.File
+	if s.direct = slices.Contains(g, cell.LaunchArg); s.direct {
+		daemon = os.NewFile(cell.LaunchFD, "launch")
+		defer func() { _ = daemon.Close() }() // nobody else has it, or its end would not be seen
+	}
+	s.pid, err = s.hand.start(s.launcher, theirs, daemon, g)
 	return err
 }
 

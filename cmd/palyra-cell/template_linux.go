@@ -131,7 +131,7 @@ func (t *rooms) build(o order) {
 		return
 	}
 	made := &madeRoom{id: o.Room}
-	b := builder{room: &r, extra: extra, lower: -1, rules: rules{ruleset: -1}}
+	b := builder{room: &r, extra: extra, lower: -1}
 	var f failure
 	t.maker.do(func() {
 		if made.birth, f = t.maker.bear(&r, o.files[1]); f.step == "" {
@@ -156,12 +156,12 @@ func (t *rooms) finish(made *madeRoom, b *builder) failure {
 		return failed("maker", "", err)
 	}
 	defer func() { _ = unix.Close(pidfd) }()
-	if err := first.Release(made.birth.link, b.rules.ruleset); err != nil {
+	if err := first.Release(made.birth.link, b.rules.FD()); err != nil {
 		return failed("maker", "", err)
 	}
 	_ = made.birth.link.Close()
 	made.birth.link = nil
-	b.rules.forget()
+	b.rules.Forget()
 	w, err := newWatch(made.birth.pid)
 	if err != nil {
 		return failed("maker", "", err)

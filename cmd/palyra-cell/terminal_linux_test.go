@@ -55,7 +55,11 @@ func TestTerminal(t *testing.T) {
 		h.orderWith(s, slave, dup(t, slave), dup(t, slave))
 		h.expect(cell.ReportStarted)
 		seen(t, out, "31 97", "three", "waiting")
-		h.send(cell.Order{Kind: cell.OrderResize, Rows: 12, Cols: 34})
+		if !w.direct {
+			h.send(cell.Order{Kind: cell.OrderResize, Rows: 12, Cols: 34})
+		} else if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 12, Col: 34}); err != nil {
+			t.Fatal(err)
+		}
 		seen(t, out, "12 34", "sized")
 		if _, err := master.Write([]byte{3}); err != nil {
 			t.Fatal(err)

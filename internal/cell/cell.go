@@ -3,7 +3,8 @@
 //
 // Words: a cell is a supervisor process with one launcher process below it, a copy of it without Go's runtime. Both
 // wait, holding nothing, until the daemon sends an Order to run with a Spec; the launcher then confines itself as
-// the Spec says and becomes the program. The supervisor stays: it reaps, watches the limits, passes
+// the Spec says and becomes the program. A launcher can also become its program's user ahead (OrderBecome), and has its
+// run from the daemon itself. The supervisor stays: it reaps, watches the limits, passes
 // signals on, and kills until nothing of the tree is left. A cell serves one run and ends.
 //
 // A template is a cell in a room that bubblewrap made, in which nothing ever runs: it makes rooms from it, each with
@@ -18,13 +19,20 @@
 package cell
 
 // Version is that of the protocol. Both ends must have the same.
-const Version = 13
+const Version = 14
 
 // Refused is the exit code when Palyra itself failed, as opposed to the program it was asked to run.
 const Refused = 125
 
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3
+
+// LaunchFD is the descriptor on which a cell finds its launcher's socket to the daemon, if LaunchArg is among the
+// arguments after "supervise".
+const (
+	LaunchFD  = 4
+	LaunchArg = "launch"
+)
 
 // The arguments that may follow "supervise" on a cell's command line: the cgroups in which its
 // launcher is to be born. TasksArg names the tasks file of a v1 cgroup, which the thread that
@@ -60,12 +68,11 @@ const (
 	// OrderWatch has a room's processes held to the limits of Watch, whenever they begin. What is over one is reported
 	// (ReportOver), and ended soon after if nobody else does that.
 	OrderWatch OrderKind = "watch"
-	// OrderPrepare, with the descriptor of a Spec, may come while a cell waits: the supervisor makes that Spec's
-	// Landlock ruleset ahead. A run whose Landlock has the same masks and begins with the same Rules adds only
-	// the rest; for any other a new ruleset is made. The rules stand for what their paths named then, so they
-	// should name directories and devices only, not files that get replaced. There is no report, but a Spec
-	// that cannot be prepared ends the cell with Failed.
-	OrderPrepare OrderKind = "prepare"
+	// OrderBecome, with the descriptor of a Spec, may come once while a cell waits that has a socket for its launcher:
+	// the launcher becomes the Spec's user, under its Rlimits and its Filter, and from then on gets its run from the
+	// daemon itself (see Given). There is no report, but a launcher that cannot become that ends the cell with Failed.
+	// OrderWatch, with the limits of Watch, then goes before the run.
+	OrderBecome OrderKind = "become"
 	// OrderConfine, on a Line, is the first order to the first process of a room, with the files of cgroups by which it
 	// enters them if it is not there yet: then it gives up every capability and gets the filter of what will run. The
 	// answer is ReportReady.
@@ -130,7 +137,8 @@ type Usage struct {
 }
 
 // Spec is everything that decides how the program runs. The launcher applies it in this order: terminal or session,
-// rlimits, groups and uid, cwd, capabilities, no_new_privs, Landlock, seccomp, exec.
+// rlimits, groups and uid, cwd, capabilities, no_new_privs, Landlock, seccomp, exec; ahead of its run, if it is told to: groups
+// and uid, capabilities, no_new_privs, seccomp.
 type Spec struct {
 	Version int      `json:"version"`
 	Path    string   `json:"path"`             // program, absolute; not used when Sealed

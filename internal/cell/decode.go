@@ -35,7 +35,7 @@ func (s *Spec) Check() error {
 	case len(s.Rlimits) > maxRlimits:
 		return fmt.Errorf("cell: spec: %d rlimits", len(s.Rlimits))
 	}
-	return errors.Join(s.checkStrings(), s.Landlock.check(), s.Identity.check(), s.Watch.check())
+	return errors.Join(s.checkStrings(), s.Landlock.check(), s.Identity.check(), s.Watch.Check())
 }
 
 func (s *Spec) checkStrings() error {
@@ -72,7 +72,8 @@ func (i *Identity) check() error {
 	return nil
 }
 
-func (w *Watch) check() error {
+// Check returns the fault of limits that nobody should watch.
+func (w *Watch) Check() error {
 	if w.EveryMS < 0 || w.EveryMS > maxWatchStep || min(w.Memory, w.Processes, w.CPUMS, w.Ceiling, w.Disk) < 0 || len(w.Disks) > maxDisks {
 		return errors.New("cell: spec: a watch out of range")
 	}

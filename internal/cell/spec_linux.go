@@ -1,10 +1,12 @@
 package cell
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +38,43 @@ func WriteImage(s Spec) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// Given checks s and returns what a launcher that is ahead already, by an OrderBecome with that Spec, is given of it, as
+// a sealed memfd: it goes with LineRun and the descriptors of a ruleset, stdin, stdout and stderr before it, and that of a
+// sealed program behind. What cannot be changed any more must be the same in both.
+func Given(s, ahead *Spec) (*os.File, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(s.Filter, ahead.Filter) || (s.Identity == nil) != (ahead.Identity == nil) ||
+		s.Identity != nil && *s.Identity != *ahead.Identity || s.Cover {
+		return nil, errAhead
+	}
+	rest := *s
+	rest.Filter, rest.Identity, rest.Rlimits = nil, nil, nil
+	set := 0
+	for _, l := range s.Rlimits {
+		same := func(a Rlimit) bool { return a.Resource == l.Resource }
+		switch i := slices.IndexFunc(ahead.Rlimits, same); {
+		case i < 0:
+			rest.Rlimits = append(rest.Rlimits, l)
+		case ahead.Rlimits[i] == l:
+			set++
+		default:
+			return nil, errAhead
+		}
+	}
+	if set != len(ahead.Rlimits) {
+		return nil, errAhead
+	}
+	f, err := document("palyra-spec", LauncherImage(&rest, false))
+	if err != nil {
+		return nil, fmt.Errorf("cell: image: %w", err)
+	}
+	return f, nil
+}
+
+var errAhead = errors.New("cell: image: the launcher became somebody else")
 
 // WriteRoom checks r and returns it as a sealed memfd.
 func WriteRoom(r Room) (*os.File, error) {

@@ -81,7 +81,7 @@ var bans = []ban{
 	{
 		"unsafe", "*",
 		[]string{
-			"cmd/palyra-cell", "internal/cell/first", "internal/cell/probe", "internal/publish", "internal/sandbox/jobobject",
+			"internal/cell/first", "internal/cell/probe", "internal/cell/ruleset", "internal/publish", "internal/sandbox/jobobject",
 			"internal/vault/keeper",
 		},
 		"only the cell and the Windows calls that x/sys lacks, or answers by address, make raw system calls",

@@ -59,6 +59,8 @@ type process struct {
 	shared uintptr // where its image will be
 	bounds bool    // it may clear its bounding set
 	how    unix.OpenHow
+	daemon uintptr // the socket to the daemon; 0: there is none
+	became uintptr // 1: it is its program's user already, and filtered
 	clone  cloneArgs
 
 	program uintptr // its process; 0: none

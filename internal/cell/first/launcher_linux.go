@@ -30,8 +30,8 @@ func NewLauncher() (*Launcher, error) {
 }
 
 // Fork makes the process, which ends with the calling thread, in the v2 cgroup into if there is one. Line is its end of
-// a socket; clears: it may clear its bounding set.
-func (l *Launcher) Fork(line, into *os.File, lastCap uintptr, clears bool) (pid int, err error) {
+// a socket, daemon, which may be nil, one at which it may get its run; clears: it may clear its bounding set.
+func (l *Launcher) Fork(line, daemon, into *os.File, lastCap uintptr, clears bool) (pid int, err error) {
 	f := &process{
 		line: line.Fd(), lastCap: lastCap, bounds: clears, parent: uintptr(unix.Getpid()),
 		shared:    uintptr(unsafe.Pointer(&l.memory[0])), //nolint:gosec // of the kernel's own, it does not move
@@ -44,6 +44,9 @@ func (l *Launcher) Fork(line, into *os.File, lastCap uintptr, clears bool) (pid 
 	// Should the host's core pattern ignore the core limit, the dump holds nothing of the program's memory. The program
 	// inherits the setting, and Landlock keeps it from changing it.
 	f.set("/proc/self/coredump_filter", "0", cell.StepNone)
+	if daemon != nil {
+		f.daemon = daemon.Fd()
+	}
 	if into != nil {
 		f.clone.flags, f.clone.cgroup = unix.CLONE_INTO_CGROUP, uint64(into.Fd())
 	}
@@ -85,13 +88,25 @@ func (l *Launcher) Send(link *os.File, ruleset int, files []*os.File) error {
 	for _, f := range files {
 		fds = append(fds, int(f.Fd()))
 	}
+	return tell(link, sayRun, fds...)
+}
+
+// Become has the launcher become the user of the image that was loaded, under its limits and its filter, and wait for its
+// run at the socket to the daemon.
+func (l *Launcher) Become(link *os.File) error { return tell(link, sayBecome) }
+
+func tell(link *os.File, word byte, fds ...int) error {
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
 	raw, err := link.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var sent error
 	err = raw.Control(func(fd uintptr) {
-		sent = unix.Sendmsg(int(fd), []byte{sayRun}, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
+		sent = unix.Sendmsg(int(fd), []byte{word}, rights, nil, unix.MSG_NOSIGNAL)
 	})
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 //go:nosplit
 //go:norace
 func (f *process) run() {
-	base, e := f.image()
+	base, e := f.image(imageFD)
 	if e != 0 {
 		f.say(lineFD, cell.StepImage, e)
 		f.exit()
@@ -57,8 +57,8 @@ func (f *process) started(pid uintptr) {
 //
 //go:nosplit
 //go:norace
-func (f *process) image() (base uintptr, e unix.Errno) {
-	if e := errnoOf(f.sys(unix.SYS_FSTAT, imageFD, uintptr(unsafe.Pointer(&f.stat)), 0, 0, 0, 0)); e != 0 {
+func (f *process) image(fd uintptr) (base uintptr, e unix.Errno) {
+	if e := errnoOf(f.sys(unix.SYS_FSTAT, fd, uintptr(unsafe.Pointer(&f.stat)), 0, 0, 0, 0)); e != 0 {
 		return 0, e
 	}
 	const least = cell.ImageHeader * unsafe.Sizeof(base)
@@ -66,7 +66,7 @@ func (f *process) image() (base uintptr, e unix.Errno) {
 	if size < least || size > cell.MaxSpec {
 		return 0, unix.EINVAL
 	}
-	base = f.sys(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE, imageFD, 0)
+	base = f.sys(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE, fd, 0)
 	if bad(base) {
 		return 0, errnoOf(base)
 	}

@@ -59,6 +59,10 @@ type Keeper struct {
 	Mark  uint64
 	Group *Group // nil: without cgroups
 
+	// Give hands a job over in a tier's own way, with the descriptors of its streams and of a sealed program; nil: by an
+	// OrderRun. With an error nothing was handed over.
+	Give func(s cell.Spec, fds []int) error
+
 	room bool
 
 	counters cell.Counters // of Group
@@ -129,12 +133,29 @@ func (k *Keeper) abandon(err error) {
 	k.bury()
 }
 
-// write writes a Spec down as the cell, or the room, takes it.
-func (k *Keeper) write(s cell.Spec) (*os.File, error) {
-	if k.room {
-		return cell.WriteImage(s)
+// give hands a job to the cell, or the room. ErrStale: nobody was there to take it.
+func (k *Keeper) give(s cell.Spec, fds []int) error {
+	if k.Give != nil {
+		return k.Give(s, fds)
 	}
-	return cell.WriteSpec(s)
+	write := cell.WriteSpec
+	if k.room {
+		write = cell.WriteImage
+	}
+	f, err := write(s)
+	if err != nil {
+		return refusal.SpawnFailed("the job cannot be written down").WithCause(err)
+	}
+	defer func() { _ = f.Close() }()
+	return Stale(k.Conn.Send(cell.Order{Kind: cell.OrderRun}, append([]int{int(f.Fd())}, fds...)...))
+}
+
+// Stale is the error of a job that a cell could not be sent.
+func Stale(err error) error {
+	if err == nil {
+		return nil
+	}
+	return refusal.SpawnFailed("the cell ended while it waited").WithCause(errors.Join(ErrStale, err))
 }
 
 // Cgroups returns the cgroups of this keeper.
@@ -163,13 +184,18 @@ func (c child) Wait() error {
 
 // Exec runs the image itself, with the other end of the socket and nothing else.
 func (k *Keeper) Exec(control, logs *os.File, args ...string) (Body, error) {
+	return k.ExecWith([]*os.File{control}, logs, args...)
+}
+
+// ExecWith is Exec with more descriptors behind the socket.
+func (k *Keeper) ExecWith(files []*os.File, logs *os.File, args ...string) (Body, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = null.Close() }()
 	p, err := os.StartProcess(Descriptor(k.Fleet.Image), append([]string{"palyra-cell"}, args...), &os.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []*os.File{null, logs, logs, control}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: []string{}, Files: append([]*os.File{null, logs, logs}, files...), Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cells: start: %w", err)

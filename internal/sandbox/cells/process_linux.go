@@ -47,7 +47,7 @@ type Process struct {
 	stopped  string // reason of the first Stop
 	over     string // limit that somebody else saw passed
 	deadline *time.Timer
-	terminal *os.File // of a program in a room, whose first process does not resize it; nil: it has none
+	terminal *os.File // of a program whose cell does not resize it; nil: it has none
 
 	exit sandbox.Exit
 	err  error
@@ -60,20 +60,15 @@ var ErrStale = errors.New("cells: the cell ended while it waited")
 // is discarded. The context bounds only the starting; once the order is given, Run returns a
 // Process, even one that is already being stopped, because something may have run.
 func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (*Process, error) {
-	f, err := k.write(s)
+	terminal, err := k.terminalOf(j)
 	if err != nil {
 		k.Discard()
-		return nil, refusal.SpawnFailed("the job cannot be written down").WithCause(err)
+		return nil, refusal.SpawnFailed("the job's terminal cannot be kept").WithCause(err)
 	}
-	terminal, err := k.terminalOf(j)
-	if err == nil {
-		err = k.Conn.Send(cell.Order{Kind: cell.OrderRun}, jobFiles(f, j)...)
-	}
-	_ = f.Close()
-	if err != nil {
+	if err := k.give(s, jobFiles(j)); err != nil {
 		cell.CloseAll([]*os.File{terminal})
 		k.Discard()
-		return nil, refusal.SpawnFailed("the cell ended while it waited").WithCause(errors.Join(ErrStale, err))
+		return nil, err
 	}
 	p := &Process{
 		k: k, terms: t, limits: j.Limits, memory: s.Watch.Memory, begun: time.Now(), started: make(chan error, 1),
@@ -93,9 +88,9 @@ func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (
 	return p, nil
 }
 
-// terminalOf is the terminal of a job in a room, for resizing it.
+// terminalOf is the terminal of a job that its cell does not resize.
 func (k *Keeper) terminalOf(j sandbox.Job) (*os.File, error) {
-	if !j.Terminal || !k.room {
+	if !j.Terminal || !k.resizes() {
 		return nil, nil
 	}
 	fd, err := unix.FcntlInt(j.Stdin.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -105,9 +100,11 @@ func (k *Keeper) terminalOf(j sandbox.Job) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "terminal"), nil
 }
 
-// jobFiles are the descriptors of an order to run. The program's streams are in blocking mode, as programs expect.
-func jobFiles(spec *os.File, j sandbox.Job) []int {
-	fds := []int{int(spec.Fd())}
+// resizes reports whether terminals are resized from here and not by the cell.
+func (k *Keeper) resizes() bool { return k.room || k.Give != nil }
+
+// jobFiles are the descriptors of a job. The program's streams are in blocking mode, as programs expect.
+func jobFiles(j sandbox.Job) (fds []int) {
 	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr} {
 		_ = unix.SetNonblock(int(f.Fd()), false) // cannot fail for an open file
 		fds = append(fds, int(f.Fd()))
@@ -279,7 +276,7 @@ func (p *Process) Resize(rows, cols int) error {
 	if rows < 0 || cols < 0 || rows > math.MaxUint16 || cols > math.MaxUint16 {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a terminal cannot have %d rows and %d columns", rows, cols)
 	}
-	if !p.k.room {
+	if !p.k.resizes() {
 		return p.order(cell.Order{Kind: cell.OrderResize, Rows: uint16(rows), Cols: uint16(cols)})
 	}
 	p.mu.Lock()

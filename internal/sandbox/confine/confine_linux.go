@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/local"
@@ -77,7 +78,7 @@ func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, err
 	}
 	j.Limits = cells.WithDefaults(j.Limits)
 	for tries := b.pool.size + 1; ; tries-- {
-		k, err := b.pool.take(ctx)
+		k, err := b.pool.take(ctx, userOf(j))
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +100,14 @@ func (b *Driver) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.P
 		b.pool.giveBack(k)
 		return nil, err
 	}
-	s, err := b.spec(j, k)
+	var s cell.Spec
+	var err error
+	if k.user == nil {
+		err = k.become(userOf(j))
+	}
+	if err == nil {
+		s, err = b.spec(j, k)
+	}
 	if err == nil {
 		err = k.Limit(j.Limits, cells.LaunchTasks)
 	}
@@ -108,6 +116,8 @@ func (b *Driver) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.P
 		return nil, err
 	}
 	p, err := k.Run(ctx, s, j, cells.Terms{Holds: e, Explain: explain})
+	k.drop()
+	b.pool.note(userOf(j))
 	b.pool.refillSoon()
 	if err != nil || j.Limits.Processes >= cells.LaunchTasks {
 		return p, err

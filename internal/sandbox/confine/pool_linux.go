@@ -3,6 +3,7 @@ package confine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type pool struct {
 	mu     sync.Mutex
 	idle   []*keeper
 	closed bool
+	last   *user // of the last run
+	usual  *user // whom launchers become ahead: of the last run, unless the one before was somebody else's
 }
 
 // retryAfter is how long a host that could not start a cell is left alone.
@@ -73,6 +76,7 @@ func (p *pool) fill() {
 			return
 		case <-p.wake:
 		}
+		p.settle()
 		for n := p.room(); n > 0; n = p.room() {
 			err := p.add(n)
 			if err == nil {
@@ -100,14 +104,68 @@ func (p *pool) add(n int) error {
 		wg.Go(func() {
 			k, err := p.b.open(p.ctx)
 			if err == nil {
-				k.prepare()
-				p.giveBack(k)
+				err = p.prepare(k)
 			}
 			errs[i] = err
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// prepare has a keeper do ahead what it can, and keeps it.
+func (p *pool) prepare(k *keeper) error {
+	p.mu.Lock()
+	usual := p.usual
+	p.mu.Unlock()
+	if k.rules == nil {
+		k.prepare()
+	}
+	if usual != nil && k.user == nil {
+		if err := k.become(*usual); err != nil {
+			k.Discard()
+			return err
+		}
+	}
+	p.giveBack(k)
+	return nil
+}
+
+// note notes whom a run was for.
+func (p *pool) note(u user) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.usual = nil
+	if p.last == nil || *p.last == u {
+		p.usual = &u
+	}
+	p.last = &u
+}
+
+// settle has launchers become the usual user where they are nobody yet, and ends those of others.
+func (p *pool) settle() {
+	for k := p.unusual(); k != nil; k = p.unusual() {
+		if k.user != nil {
+			k.Discard()
+			continue
+		}
+		if err := p.prepare(k); err != nil {
+			p.b.fleet.Log.Warn("a cell could not be prepared", "err", err)
+		}
+	}
+}
+
+// unusual takes out an idle keeper whose launcher is not the usual user, if there is one; nil: there is none.
+func (p *pool) unusual() *keeper {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.idle, func(k *keeper) bool { return p.usual != nil && (k.user == nil || *k.user != *p.usual) })
+	if i < 0 || p.closed {
+		return nil
+	}
+	k := p.idle[i]
+	p.idle = slices.Delete(p.idle, i, i+1)
+	return k
 }
 
 // room is how many more can be kept.
@@ -120,13 +178,13 @@ func (p *pool) room() int {
 	return p.size - len(p.idle)
 }
 
-// take returns an idle keeper, or starts one.
-func (p *pool) take(ctx context.Context) (*keeper, error) {
+// take returns an idle keeper for a user, or starts one.
+func (p *pool) take(ctx context.Context, u user) (*keeper, error) {
 	if ctx.Err() != nil {
 		return nil, refusal.NotBegun(ctx)
 	}
 	for {
-		k, closed := p.pop()
+		k, closed := p.pop(u)
 		switch {
 		case closed:
 			return nil, p.b.fleet.Stopping()
@@ -136,17 +194,23 @@ func (p *pool) take(ctx context.Context) (*keeper, error) {
 			p.b.fleet.Log.Warn("an idle cell ended", "pid", k.Body.Pid())
 			k.Discard()
 			p.refill()
+		case k.user != nil && *k.user != u:
+			k.Discard() // its launcher cannot become anybody else
+			return p.b.open(ctx)
 		default:
 			return k, nil
 		}
 	}
 }
 
-func (p *pool) pop() (k *keeper, closed bool) {
+// pop takes out a keeper that a user can use, or any if there is none.
+func (p *pool) pop(u user) (k *keeper, closed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.idle); n > 0 && !p.closed {
-		k, p.idle = p.idle[0], p.idle[1:]
+	if len(p.idle) > 0 && !p.closed {
+		i := max(0, slices.IndexFunc(p.idle, func(k *keeper) bool { return k.user == nil || *k.user == u }))
+		k = p.idle[i]
+		p.idle = slices.Delete(p.idle, i, i+1)
 	}
 	return k, p.closed
 }

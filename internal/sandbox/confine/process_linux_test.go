@@ -532,6 +532,51 @@ func TestWarmCells(t *testing.T) {
 	}
 }
 
+// TestUsers: launchers become the user of the last run ahead, and a run for somebody else never gets one of those.
+func TestUsers(t *testing.T) {
+	c := config(t)
+	c.Warm = 2
+	b := open(t, c)
+	whom := func() (out []user) {
+		b.pool.mu.Lock()
+		defer b.pool.mu.Unlock()
+		for _, k := range b.pool.idle {
+			if k.user != nil {
+				out = append(out, *k.user)
+			}
+		}
+		return out
+	}
+	settled := func(want ...user) {
+		t.Helper()
+		celltest.Until(t, fmt.Sprint("launchers are ", want), func() bool { return b.pool.room() == 0 && slices.Equal(whom(), want) })
+	}
+	settled()
+	s := newStage(t)
+	one := user{int64(s.uid), int64(s.gid)}
+	runs := func(s *stage) {
+		t.Helper()
+		if code, out := s.script(b, "id -u; id -g"); code != 0 || out != fmt.Sprintf("%d\n%d", s.uid, s.gid) {
+			t.Fatalf("exit %d, %q", code, out)
+		}
+	}
+	for range 3 {
+		runs(s)
+		settled(one, one)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	other := stageFor(t, 0, 0)
+	runs(other)
+	settled(one)
+	runs(other)
+	settled(user{}, user{})
+	runs(s)
+	runs(other)
+	settled()
+}
+
 func TestClose(t *testing.T) {
 	c := config(t)
 	c.Warm = 1

@@ -15,10 +15,6 @@ const (
 
 // spec writes down a job for a keeper.
 func (b *Driver) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
-	filter, err := b.fleet.Filter(cells.Subject{Owner: uint32(j.UID), Group: uint32(j.GID), Polled: k.Cgroups().Memory == ""})
-	if err != nil {
-		return cell.Spec{}, err
-	}
 	base, anew := k.base()
 	room, err := landlock(j, base, b.fleet.Host.ABI, anew)
 	if err != nil {
@@ -26,14 +22,11 @@ func (b *Driver) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	}
 	s := cell.Spec{
 		Version: cell.Version, Path: j.Path, Sealed: j.Sealed != nil, Argv: j.Argv, Env: j.Env, Cwd: j.Cwd,
-		Terminal: j.Terminal, Landlock: room, Filter: filter,
+		Terminal: j.Terminal, Landlock: room, Filter: k.became.Filter, Identity: k.became.Identity,
 		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS, Disk: j.Limits.DiskBytes, Disks: []string{j.Workspace, j.Private}},
 	}
 	if s.Env == nil {
 		s.Env = []string{}
-	}
-	if b.fleet.UID == 0 {
-		s.Identity = &cell.Identity{UID: int(j.UID), GID: int(j.GID)}
 	}
 	var tasks int64
 	if k.Cgroups().Pids == "" {

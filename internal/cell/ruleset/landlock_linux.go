@@ -1,4 +1,4 @@
-package main
+package ruleset
 
 import (
 	"runtime"
@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scopeABI is the first Landlock version that can scope signals.
-const scopeABI = 6
+// ScopeABI is the first Landlock version that can scope signals.
+const ScopeABI = 6
 
 // fileAccess are the rights that apply to a file that is no directory; the kernel refuses a rule
 // that gives a file any other.
 const fileAccess = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 	unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 
-// landlockABI is the kernel's Landlock version; 0: the kernel has no Landlock.
-func landlockABI() int {
+// ABI is the kernel's Landlock version; 0: the kernel has no Landlock.
+func ABI() int {
 	v, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if e != 0 {
 		return 0
@@ -24,8 +24,8 @@ func landlockABI() int {
 	return int(v)
 }
 
-// newRuleset asks the kernel for a ruleset. A kernel that does not know one of the bits refuses, and so do we.
-func newRuleset(fs, net, scoped uint64) (int, error) {
+// New asks the kernel for a ruleset. A kernel that does not know one of the bits refuses, and so do we.
+func New(fs, net, scoped uint64) (int, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: fs, Handled_access_net: net, Scoped: scoped}
 	size := unsafe.Offsetof(attr.Quiet_access_fs) // later fields are newer than the ABI we use
 	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
@@ -36,8 +36,8 @@ func newRuleset(fs, net, scoped uint64) (int, error) {
 	return int(fd), nil
 }
 
-// openPath opens path for reference only; with plain it follows no links.
-func openPath(path string, plain bool) (int, error) {
+// Open opens path for reference only; with plain it follows no links.
+func Open(path string, plain bool) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
 	if plain {
 		how.Resolve = unix.RESOLVE_NO_SYMLINKS
@@ -45,9 +45,9 @@ func openPath(path string, plain bool) (int, error) {
 	return unix.Openat2(unix.AT_FDCWD, path, &how)
 }
 
-// allow adds a rule: access below the file or directory that path names now.
-func allow(ruleset int, path string, access uint64, plain bool) error {
-	fd, err := openPath(path, plain)
+// Allow adds a rule: access below the file or directory that path names now.
+func Allow(ruleset int, path string, access uint64, plain bool) error {
+	fd, err := Open(path, plain)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func allow(ruleset int, path string, access uint64, plain bool) error {
 	return allowFile(ruleset, fd, access)
 }
 
-// allowFile is allow for what a descriptor refers to.
+// allowFile is Allow for what a descriptor refers to.
 func allowFile(ruleset, fd int, access uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -75,8 +75,8 @@ func allowFile(ruleset, fd int, access uint64) error {
 	return nil
 }
 
-// restrict puts the calling thread, and everything it will start, below ruleset.
-func restrict(ruleset int) unix.Errno {
+// Restrict puts the calling thread, and everything it will start, below ruleset.
+func Restrict(ruleset int) unix.Errno {
 	_, _, e := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0)
 	return e
 }
