@@ -68,6 +68,23 @@ func (d *Doc) readAt(text string, depth int) error {
 	return err
 }
 
+// readPart reads the value that begins there in a text, that deep in another one, and returns where it ends.
+func (d *Doc) readPart(text string, from, depth int) (end int, err error) {
+	d.nodes, d.order, d.texts = d.nodes[:0], d.order[:0], d.texts[:0]
+	d.p = parser{b: text, i: from}
+	if from >= len(text) || text[from] <= ' ' {
+		return 0, d.p.bad("not a JSON value")
+	}
+	err = d.value(depth)
+	if err == nil && !utf8.ValidString(text[from:d.p.i]) {
+		err = ErrText
+	}
+	if err != nil {
+		d.nodes = d.nodes[:0]
+	}
+	return d.p.i, err
+}
+
 // Root is the whole document; Nothing where none was read.
 func (d *Doc) Root() Value {
 	if len(d.nodes) == 0 {

@@ -73,9 +73,27 @@ func ReadList[T any](r *Reader, v Value, to *[]T, item func(Value, *T)) {
 	}
 }
 
-// ReadWords reads a list of strings.
+// ReadWords reads a list of strings. They are one copy: whoever keeps one does not keep the document.
 func ReadWords[T ~string](r *Reader, v Value, to *[]T) {
-	ReadList(r, v, to, func(one Value, to *T) { ReadWord(r, one, to) })
+	size := 0
+	ReadList(r, v, to, func(one Value, to *T) {
+		LendWord(r, one, to)
+		size += len(*to)
+	})
+	var b strings.Builder
+	b.Grow(size)
+	for i, one := range *to {
+		at := b.Len()
+		b.WriteString(string(one))
+		(*to)[i] = T(b.String()[at:])
+	}
+}
+
+// Fail is for what else can be wrong with a value.
+func (r *Reader) Fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
 }
 
 // Err is the first thing that was wrong; nil: nothing was.

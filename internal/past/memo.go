@@ -3,43 +3,65 @@ package past
 import (
 	"encoding/json"
 	"errors"
-	"hash/maphash"
 	"sync"
+	"sync/atomic"
 
 	"palyra"
 	"palyra/internal/canon"
 )
 
-// Bounds of a memo: the texts that it keeps, and the texts that it knows to have seen once.
+// Bounds of what is remembered: the tools, and the plans that are known to have been seen once.
 const (
-	maxMemo = 16 << 20
-	maxOnce = 1 << 16
+	maxTools = 16 << 20 // of their texts
+	maxOnce  = 1 << 16
 )
 
-// memo reads JSON texts. A text that comes a second time is remembered; where every text differs, nothing is kept.
-type memo[T any] struct {
-	decode func(canon.Value, *T) error
-	seed   maphash.Seed
-	mu     sync.Mutex
-	known  map[string]*remembered[T]
-	once   map[uint64]struct{}
-	bytes  int
-	last   int64
+// tools are those that were read, by their JSON. Each has a number that is of this text alone.
+type tools struct {
+	mu    sync.Mutex
+	known map[string]numberedTool
+	bytes int
+	last  int64
 }
 
-// remembered is a text that was read. Its number is of this text alone, or 0 where
-// it is not kept, and its digest that of a plan, if it is one.
-type remembered[T any] struct {
-	id    int64
-	value T
-	sum   palyra.Digest
+// numberedTool is a tool with its number.
+type numberedTool struct {
+	palyra.Tool
+	id int64
 }
 
-func newMemo[T any](decode func(canon.Value, *T) error) *memo[T] {
-	return &memo[T]{decode: decode, seed: maphash.MakeSeed(), known: map[string]*remembered[T]{}, once: map[uint64]struct{}{}}
+// read returns the tool of a text.
+func (m *tools) read(raw []byte) (numberedTool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t, ok := m.known[string(raw)]; ok {
+		return t, nil
+	}
+	var t numberedTool
+	if err := json.Unmarshal(raw, &t.Tool); err != nil {
+		return t, err
+	}
+	if m.bytes += len(raw); m.known == nil || m.bytes > maxTools {
+		m.known, m.bytes = map[string]numberedTool{}, len(raw)
+	}
+	m.last++
+	t.id = m.last
+	m.known[string(raw)] = t
+	return t, nil
 }
 
-func readTool(v canon.Value, t *palyra.Tool) error { return json.Unmarshal([]byte(v.Raw()), t) }
+// once are plans that were seen, by the beginnings of their digests. It may have forgotten one; that it knows one that
+// was not seen costs memory and changes no answer.
+type once [maxOnce]atomic.Uint64
+
+// again reports whether a plan was probably seen before.
+func (o *once) again(sum palyra.Digest) bool {
+	var n uint64
+	for _, c := range []byte(sum[max(0, len(sum)-16):]) { // hex digits
+		n = n<<4 | uint64(c&15+9*(c>>6))
+	}
+	return o[n%maxOnce].Swap(n) == n && n != 0
+}
 
 // readMembers reads some members of an object.
 func readMembers(raw []byte, wanted func(name string) bool, v any) error {
@@ -60,53 +82,4 @@ func readMembers(raw []byte, wanted func(name string) bool, v any) error {
 		return nil
 	}
 	return json.Unmarshal(append(some, '}'), v)
-}
-
-// read returns the value of a text.
-func (m *memo[T]) read(raw []byte, s *scratch) (*remembered[T], error) {
-	m.mu.Lock()
-	r := m.known[string(raw)]
-	m.mu.Unlock()
-	if r != nil {
-		return r, nil
-	}
-	text := string(raw)
-	if err := s.doc.Read(text); err != nil {
-		return nil, err
-	}
-	r = &remembered[T]{}
-	if err := m.decode(s.doc.Root(), &r.value); err != nil {
-		return nil, err
-	}
-	s.canonical = s.doc.AppendCanonical(s.canonical[:0])
-	r.sum = palyra.PlanDigest(s.canonical)
-	m.keep(text, r)
-	return r, nil
-}
-
-// keep remembers a text if it came by before.
-func (m *memo[T]) keep(text string, r *remembered[T]) {
-	hash := maphash.String(m.seed, text)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, again := m.once[hash]; !again {
-		if len(m.once) >= maxOnce {
-			clear(m.once)
-		}
-		m.once[hash] = struct{}{}
-		return
-	}
-	m.last++
-	r.id = m.last
-	if m.bytes += len(text); m.bytes > maxMemo {
-		clear(m.known)
-		m.bytes = len(text)
-	}
-	m.known[text] = r
-}
-
-// scratch is memory to read texts in, for one reader at a time.
-type scratch struct {
-	doc       canon.Doc
-	canonical []byte
 }

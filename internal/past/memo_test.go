@@ -3,6 +3,7 @@ package past
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,34 +22,45 @@ func TestReadProposer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readProposer(raw, new(scratch))
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+	d := newDesk(new(tools))
+	err = d.part(raw, d.wholeProposer)
+	if diff := cmp.Diff(want, d.now.who); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 }
 
-// What comes by once is not kept; what comes by again is, within bounds.
-func TestMemoKeepsWhatComesAgain(t *testing.T) {
-	m, s := newMemo(ReadJudgedPlan), new(scratch)
-	read := func(text string) *remembered[palyra.Plan] {
+// A tool has one number for each text, and what is remembered is bounded.
+func TestToolsAreNumbered(t *testing.T) {
+	m := new(tools)
+	read := func(text string) int64 {
 		t.Helper()
-		r, err := m.read([]byte(text), s)
+		tool, err := m.read([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r
+		return tool.id
 	}
-	if first := read(`{"tool":"a"}`); first.id != 0 || len(m.known) != 0 {
-		t.Errorf("kept at once: %d", first.id)
+	a, b := read(`{"name":"a"}`), read(`{"name":"a","title":"x"}`)
+	if a == 0 || a == b || read(`{"name":"a"}`) != a {
+		t.Errorf("%d and %d", a, b)
 	}
-	second, other := read(`{"tool":"a"}`), read(`{"tool":"b"}`)
-	if third := read(`{"tool":"a"}`); second.id == 0 || third != second || other.id != 0 || third.value.Tool != "a" || third.sum == other.sum {
-		t.Errorf("%+v %+v %+v", second, third, other)
+	if _, err := m.read([]byte(`{"name":7}`)); err == nil {
+		t.Error("a number is read as a name")
 	}
-	for i := range maxOnce + 10 {
-		read(fmt.Sprintf(`{"tool":"%d"}`, i))
+	long := strings.Repeat("x", 1<<20)
+	for i := range 40 {
+		read(fmt.Sprintf(`{"name":"%d","title":"%s"}`, i, long))
 	}
-	if len(m.once) > maxOnce || len(m.known) != 1 {
-		t.Errorf("%d and %d are kept", len(m.once), len(m.known))
+	if m.bytes > maxTools || len(m.known) > 16 || read(`{"name":"a"}`) == a {
+		t.Errorf("%d bytes, %d tools", m.bytes, len(m.known))
+	}
+}
+
+// A plan is new once.
+func TestPlansComeAgain(t *testing.T) {
+	o := new(once)
+	a, b := palyra.SumBytes([]byte("a")), palyra.SumBytes([]byte("b"))
+	if o.again(a) || o.again(b) || !o.again(a) || !o.again(b) || o.again("") || o.again("") {
+		t.Error("plans are mixed up")
 	}
 }

@@ -19,7 +19,7 @@ const lotRows = 64
 // records goes through the calls that a query picks, in the order of their proposals. The journal says how each was
 // judged first: a row holds what was judged last.
 func (p Past) records(ctx context.Context, q wire.ReplayQuery) replay.Records {
-	r := &reader{Config: p.Config, plans: newMemo(ReadJudgedPlan), tools: newMemo(readTool)}
+	r := &reader{Config: p.Config}
 	return func(yield func(replay.Lot) error) error {
 		return p.Ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {
 			page, err := r.fetch(ctx, rows)
@@ -36,14 +36,14 @@ func (p Past) records(ctx context.Context, q wire.ReplayQuery) replay.Records {
 	}
 }
 
-// reader makes records of rows. Plans and tools that stand in many rows are read once.
+// reader makes records of rows. What stands in many rows is read once.
 type reader struct {
 	Config
-	plans *memo[palyra.Plan]
-	tools *memo[palyra.Tool]
-
+	plans once
+	tools tools
 	own   ownPlaces
-	desks desks
+	mu    sync.Mutex
+	idle  []*desk // that nobody reads at
 }
 
 // page is the journal's lines and the desk's answers for rows.
@@ -74,34 +74,29 @@ func (r *reader) fetch(ctx context.Context, rows []run.Past) (*page, error) {
 
 // read makes records of some rows of a page.
 func (r *reader) read(p *page, rows []run.Past) []replay.Record {
-	s := r.desks.take()
-	defer r.desks.give(s)
+	d := r.desk()
+	defer r.give(d)
 	out := make([]replay.Record, 0, len(rows))
 	for _, row := range rows {
-		out = append(out, r.records(row, p.lines[row.ID], p.ended[row.Approval], s)...)
+		out = append(out, r.records(row, p.lines[row.ID], p.ended[row.Approval], d)...)
 	}
 	return out
 }
 
-// desks are those that nobody reads at.
-type desks struct {
-	mu   sync.Mutex
-	idle []*scratch
-}
-
-func (d *desks) take() *scratch {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := len(d.idle); n > 0 {
-		s := d.idle[n-1]
-		d.idle = d.idle[:n-1]
-		return s
+func (r *reader) desk() *desk {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.idle)
+	if n == 0 {
+		return newDesk(&r.tools)
 	}
-	return new(scratch)
+	d := r.idle[n-1]
+	r.idle = r.idle[:n-1]
+	return d
 }
 
-func (d *desks) give(s *scratch) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.idle = append(d.idle, s)
+func (r *reader) give(d *desk) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, d)
 }

@@ -8,104 +8,95 @@ import (
 	"palyra/internal/canon"
 )
 
-// recordReader reads records.
-type recordReader struct{ canon.Reader }
+// part is a member of an object that is looked at: how it is read, and how it is taken over from another.
+type part[T any] struct {
+	read func(r *canon.Reader, v canon.Value, to *T)
+	take func(to, from *T)
+}
 
-// ReadJudgedPlan reads of a plan on record what policy looks at. The rest (mounts, inputs, files, seals, limits) is
-// most of it, and bound by the digest like everything else.
+func partOf[T, F any](at func(*T) *F, read func(*canon.Reader, canon.Value, *F)) *part[T] {
+	return &part[T]{
+		read: func(r *canon.Reader, v canon.Value, to *T) { read(r, v, at(to)) },
+		take: func(to, from *T) { *at(to) = *at(from) },
+	}
+}
+
+// planParts are what policy looks at in a plan. The rest (mounts, inputs, files, seals, limits) is most of it, and
+// bound by the digest like everything else.
+var planParts = map[string]*part[palyra.Plan]{
+	"tool":              partOf(func(p *palyra.Plan) *palyra.ToolName { return &p.Tool }, canon.ReadWord),
+	"arguments":         partOf(func(p *palyra.Plan) *json.RawMessage { return &p.Arguments }, readRaw),
+	"capabilities":      partOf(func(p *palyra.Plan) *[]palyra.Capability { return &p.Capabilities }, canon.ReadWords),
+	"source":            partOf(func(p *palyra.Plan) *palyra.Source { return &p.Source }, canon.ReadWord),
+	"workspace":         partOf(func(p *palyra.Plan) *palyra.WorkspaceRef { return &p.Workspace }, readWorkspace),
+	"executable":        partOf(func(p *palyra.Plan) *palyra.Executable { return &p.Executable }, readExecutable),
+	"argv":              partOf(func(p *palyra.Plan) *[]string { return &p.Argv }, canon.ReadWords),
+	"cwd":               partOf(func(p *palyra.Plan) *string { return &p.Cwd }, canon.ReadWord),
+	"env":               partOf(func(p *palyra.Plan) *[]palyra.EnvVar { return &p.Env }, readEnv),
+	"stdin":             partOf(func(p *palyra.Plan) *string { return &p.Stdin }, canon.ReadWord),
+	"read_only":         partOf(func(p *palyra.Plan) *bool { return &p.ReadOnly }, (*canon.Reader).Flag),
+	"terminal":          partOf(func(p *palyra.Plan) *bool { return &p.Terminal }, (*canon.Reader).Flag),
+	"staging":           partOf(func(p *palyra.Plan) *palyra.Staging { return &p.Staging }, readStaging),
+	"reads":             partOf(func(p *palyra.Plan) *[]string { return &p.Reads }, canon.ReadWords),
+	"writes":            partOf(func(p *palyra.Plan) *[]string { return &p.Writes }, canon.ReadWords),
+	"removes":           partOf(func(p *palyra.Plan) *[]string { return &p.Removes }, canon.ReadWords),
+	"guarded_writes":    partOf(func(p *palyra.Plan) *[]string { return &p.Guarded }, canon.ReadWords),
+	"tier":              partOf(func(p *palyra.Plan) *palyra.Tier { return &p.Tier }, canon.ReadWord),
+	"profile":           partOf(func(p *palyra.Plan) *string { return &p.Profile }, canon.ReadWord),
+	"asks":              partOf(func(p *palyra.Plan) *bool { return &p.Asks }, (*canon.Reader).Flag),
+	"unix_sockets":      partOf(func(p *palyra.Plan) *bool { return &p.UnixSockets }, (*canon.Reader).Flag),
+	"agent_socket":      partOf(func(p *palyra.Plan) *bool { return &p.AgentSocket }, (*canon.Reader).Flag),
+	"agent_within":      partOf(func(p *palyra.Plan) *[]string { return &p.AgentWithin }, canon.ReadWords),
+	"content_not_shown": partOf(func(p *palyra.Plan) *bool { return &p.Unshown }, (*canon.Reader).Flag),
+	"masked":            partOf(func(p *palyra.Plan) *bool { return &p.Masked }, (*canon.Reader).Flag),
+	"lasting":           partOf(func(p *palyra.Plan) *bool { return &p.Lasting }, (*canon.Reader).Flag),
+	"egress":            partOf(func(p *palyra.Plan) *[]string { return &p.Egress }, canon.ReadWords),
+	"publish":           partOf(func(p *palyra.Plan) *[]string { return &p.Publish }, canon.ReadWords),
+	"bindings":          partOf(func(p *palyra.Plan) *[]string { return &p.Bindings }, canon.ReadWords),
+	"signers":           partOf(func(p *palyra.Plan) *[]string { return &p.Signers }, canon.ReadWords),
+	"enforcement":       partOf(func(p *palyra.Plan) *palyra.Enforcement { return &p.Enforcement }, readEnforcement),
+}
+
+// proposerParts are what policy looks at in a proposal: who makes it, and in what.
+var proposerParts = map[string]*part[palyra.Proposer]{
+	"principal":  partOf(func(p *palyra.Proposer) *palyra.Principal { return &p.Principal }, canon.ReadWord),
+	"owner":      partOf(func(p *palyra.Proposer) *palyra.Principal { return &p.Owner }, canon.ReadWord),
+	"session":    partOf(func(p *palyra.Proposer) *palyra.SessionID { return &p.Session }, canon.ReadWord),
+	"run":        partOf(func(p *palyra.Proposer) *palyra.RunID { return &p.Run }, canon.ReadWord),
+	"parent":     partOf(func(p *palyra.Proposer) *palyra.CallID { return &p.Parent }, canon.ReadWord),
+	"door":       partOf(func(p *palyra.Proposer) *palyra.Surface { return &p.Surface }, canon.ReadWord),
+	"calls_used": partOf(func(p *palyra.Proposer) *int64 { return &p.CallsUsed }, (*canon.Reader).Whole),
+	"calls_max":  partOf(func(p *palyra.Proposer) *int64 { return &p.CallsMax }, (*canon.Reader).Whole),
+}
+
+// ReadJudgedPlan reads of a plan on record what policy looks at.
 func ReadJudgedPlan(v canon.Value, p *palyra.Plan) error {
-	r := recordReader{}
 	if v.Kind() != canon.Object {
 		return errors.New("past: a plan is an object")
 	}
-	for name, v := range v.Members() {
-		if !r.program(name, v, p) {
-			r.terms(name, v, p)
+	return readParts(planParts, v, p)
+}
+
+// judgedProposer reads of a proposal on record who made it.
+func judgedProposer(v canon.Value, p *palyra.Proposer) error { return readParts(proposerParts, v, p) }
+
+func readParts[T any](parts map[string]*part[T], v canon.Value, to *T) error {
+	var r canon.Reader
+	r.Object(v, func(name string, v canon.Value) {
+		if one := parts[name]; one != nil {
+			one.read(&r, v, to)
 		}
-	}
+	})
 	return r.Err()
 }
 
-// program reads a member that says what is run; false: it is another one.
-func (r *recordReader) program(name string, v canon.Value, p *palyra.Plan) bool {
-	switch name {
-	case "tool":
-		canon.ReadWord(&r.Reader, v, &p.Tool)
-	case "arguments":
-		p.Arguments = json.RawMessage(v.Raw())
-	case "capabilities":
-		canon.ReadWords(&r.Reader, v, &p.Capabilities)
-	case "source":
-		canon.ReadWord(&r.Reader, v, &p.Source)
-	case "workspace":
-		r.workspace(v, &p.Workspace)
-	case "executable":
-		r.executable(v, &p.Executable)
-	case "argv":
-		canon.ReadWords(&r.Reader, v, &p.Argv)
-	case "cwd":
-		canon.ReadWord(&r.Reader, v, &p.Cwd)
-	case "env":
-		canon.ReadList(&r.Reader, v, &p.Env, r.variable)
-	case "stdin":
-		canon.ReadWord(&r.Reader, v, &p.Stdin)
-	default:
-		return false
-	}
-	return true
-}
+func readRaw(_ *canon.Reader, v canon.Value, to *json.RawMessage) { *to = json.RawMessage(v.Raw()) }
 
-// terms reads a member that says on which terms it is run.
-func (r *recordReader) terms(name string, v canon.Value, p *palyra.Plan) {
-	switch name {
-	case "read_only":
-		r.Flag(v, &p.ReadOnly)
-	case "terminal":
-		r.Flag(v, &p.Terminal)
-	case "staging":
-		r.staging(v, &p.Staging)
-	case "reads":
-		canon.ReadWords(&r.Reader, v, &p.Reads)
-	case "writes":
-		canon.ReadWords(&r.Reader, v, &p.Writes)
-	case "guarded_writes":
-		canon.ReadWords(&r.Reader, v, &p.Guarded)
-	case "tier":
-		canon.ReadWord(&r.Reader, v, &p.Tier)
-	case "profile":
-		canon.ReadWord(&r.Reader, v, &p.Profile)
-	case "asks":
-		r.Flag(v, &p.Asks)
-	case "unix_sockets":
-		r.Flag(v, &p.UnixSockets)
-	case "agent_socket":
-		r.Flag(v, &p.AgentSocket)
-	case "agent_within":
-		canon.ReadWords(&r.Reader, v, &p.AgentWithin)
-	case "content_not_shown":
-		r.Flag(v, &p.Unshown)
-	case "masked":
-		r.Flag(v, &p.Masked)
-	case "lasting":
-		r.Flag(v, &p.Lasting)
-	case "egress":
-		canon.ReadWords(&r.Reader, v, &p.Egress)
-	case "publish":
-		canon.ReadWords(&r.Reader, v, &p.Publish)
-	case "bindings":
-		canon.ReadWords(&r.Reader, v, &p.Bindings)
-	case "signers":
-		canon.ReadWords(&r.Reader, v, &p.Signers)
-	case "enforcement":
-		r.enforcement(v, &p.Enforcement)
-	}
-}
-
-func (r *recordReader) workspace(v canon.Value, to *palyra.WorkspaceRef) {
+func readWorkspace(r *canon.Reader, v canon.Value, to *palyra.WorkspaceRef) {
 	r.Object(v, func(name string, v canon.Value) {
 		switch name {
 		case "path":
-			canon.ReadWord(&r.Reader, v, &to.Path)
+			canon.ReadWord(r, v, &to.Path)
 		case "owner":
 			r.Whole(v, &to.Owner)
 		case "known":
@@ -114,94 +105,67 @@ func (r *recordReader) workspace(v canon.Value, to *palyra.WorkspaceRef) {
 	})
 }
 
-func (r *recordReader) staging(v canon.Value, to *palyra.Staging) {
+func readStaging(r *canon.Reader, v canon.Value, to *palyra.Staging) {
 	r.Object(v, func(name string, v canon.Value) {
 		switch name {
 		case "writes":
-			canon.ReadWord(&r.Reader, v, &to.Writes)
+			canon.ReadWord(r, v, &to.Writes)
 		case "why":
-			canon.ReadWord(&r.Reader, v, &to.Why)
+			canon.ReadWord(r, v, &to.Why)
 		case "review":
 			r.Flag(v, &to.Review)
 		case "of":
-			canon.ReadWord(&r.Reader, v, &to.Of)
+			canon.ReadWord(r, v, &to.Of)
 		}
 	})
 }
 
-func (r *recordReader) executable(v canon.Value, to *palyra.Executable) {
+func readExecutable(r *canon.Reader, v canon.Value, to *palyra.Executable) {
 	r.Object(v, func(name string, v canon.Value) {
 		switch name {
 		case "path":
-			canon.ReadWord(&r.Reader, v, &to.Path)
+			canon.ReadWord(r, v, &to.Path)
 		case "digest":
-			canon.ReadWord(&r.Reader, v, &to.Digest)
+			canon.ReadWord(r, v, &to.Digest)
 		case "sealed":
 			r.Flag(v, &to.Sealed)
 		}
 	})
 }
 
-func (r *recordReader) variable(v canon.Value, to *palyra.EnvVar) {
-	r.Object(v, func(name string, v canon.Value) {
-		switch name {
-		case "name":
-			canon.ReadWord(&r.Reader, v, &to.Name)
-		case "digest":
-			canon.LendWord(&r.Reader, v, &to.Digest)
-		case "value":
-			canon.LendWord(&r.Reader, v, &to.Value)
-		case "secret":
-			r.Flag(v, &to.Secret)
-		}
+func readEnv(r *canon.Reader, v canon.Value, to *[]palyra.EnvVar) {
+	canon.ReadList(r, v, to, func(v canon.Value, to *palyra.EnvVar) {
+		r.Object(v, func(name string, v canon.Value) {
+			switch name {
+			case "name":
+				canon.ReadWord(r, v, &to.Name)
+			case "digest":
+				canon.LendWord(r, v, &to.Digest)
+			case "value":
+				canon.LendWord(r, v, &to.Value)
+			case "secret":
+				r.Flag(v, &to.Secret)
+			}
+		})
 	})
 }
 
-func (r *recordReader) enforcement(v canon.Value, to *palyra.Enforcement) {
+func readEnforcement(r *canon.Reader, v canon.Value, to *palyra.Enforcement) {
 	r.Object(v, func(name string, v canon.Value) {
 		switch name {
 		case "mode":
-			canon.ReadWord(&r.Reader, v, &to.Mode)
+			canon.ReadWord(r, v, &to.Mode)
 		case "mechanisms":
-			canon.ReadWords(&r.Reader, v, &to.Mechanisms)
+			canon.ReadWords(r, v, &to.Mechanisms)
 		case "limits":
 			if v.Kind() == canon.Object {
 				to.Limits = make(map[string]palyra.Hold, v.Len())
 			}
 			r.Object(v, func(name string, v canon.Value) {
 				var method string
-				canon.ReadWord(&r.Reader, v, &method)
+				canon.ReadWord(r, v, &method)
 				to.Limits[name] = palyra.Hold(method)
 			})
 		}
 	})
-}
-
-// proposer reads of a proposal who makes it, and in what, as far as policy looks at it.
-func (r *recordReader) proposer(name string, v canon.Value, p *palyra.Proposer) {
-	switch name {
-	case "principal":
-		canon.ReadWord(&r.Reader, v, &p.Principal)
-	case "owner":
-		canon.ReadWord(&r.Reader, v, &p.Owner)
-	case "session":
-		canon.ReadWord(&r.Reader, v, &p.Session)
-	case "run":
-		canon.ReadWord(&r.Reader, v, &p.Run)
-	case "parent":
-		canon.ReadWord(&r.Reader, v, &p.Parent)
-	case "door":
-		canon.ReadWord(&r.Reader, v, &p.Surface)
-	case "calls_used":
-		r.Whole(v, &p.CallsUsed)
-	case "calls_max":
-		r.Whole(v, &p.CallsMax)
-	}
-}
-
-// judgedProposer reads of a proposal on record who made it, and in what, as far as policy looks at it.
-func judgedProposer(v canon.Value, p *palyra.Proposer) error {
-	r := recordReader{}
-	r.Object(v, func(name string, v canon.Value) { r.proposer(name, v, p) })
-	return r.Err()
 }

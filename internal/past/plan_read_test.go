@@ -37,6 +37,7 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 	p.Source, p.Tier = palyra.Source(word.Draw(t, "source")), palyra.Tier(word.Draw(t, "tier"))
 	p.ReadOnly, p.Terminal, p.Asks, p.UnixSockets, p.AgentSocket = flag("read_only"), flag("terminal"), flag("asks"), flag("sockets"), flag(
 		"agent")
+	p.Removes = words("removes")
 	p.Unshown, p.Lasting, p.Guarded = flag("unshown"), flag("lasting"), words("guarded")
 	p.Workspace = palyra.WorkspaceRef{Path: word.Draw(t, "workspace"), Owner: rapid.Int64().Draw(t, "owner"), Known: flag("known")}
 	p.Executable = palyra.Executable{Path: word.Draw(t, "executable"), Digest: palyra.Digest(word.Draw(t, "digest")), Sealed: flag("sealed")}
@@ -57,7 +58,7 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 // reads it.
 func judgedPart(raw []byte) (p palyra.Plan, err error) {
 	err = json.Unmarshal(raw, &p)
-	p.Mounts, p.Inputs, p.Links, p.Files, p.Seals, p.Removes, p.Effects, p.Limits = nil, nil, nil, nil, nil, nil, nil, palyra.Limits{}
+	p.Mounts, p.Inputs, p.Links, p.Files, p.Seals, p.Effects, p.Limits = nil, nil, nil, nil, nil, nil, palyra.Limits{}
 	return p, err
 }
 

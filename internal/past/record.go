@@ -2,7 +2,6 @@ package past
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -28,16 +27,16 @@ const (
 )
 
 // records are a call as it was judged first, and what people answered; then the same of what its run had changed.
-func (r *reader) records(row run.Past, lines []journal.Raw, e approval.Ended, s *scratch) []replay.Record {
-	parts, err := row.Read()
+func (r *reader) records(row run.Past, lines []journal.Raw, e approval.Ended, d *desk) []replay.Record {
+	t, err := d.read(row)
 	if err != nil {
 		return []replay.Record{{Call: row.ID, Gap: GapRow}}
 	}
-	call := r.record(row, parts, lines, e, s)
-	if parts.Keep == nil || call.Gap != "" {
+	call := r.record(row, t, lines, e)
+	if t.keep == nil || call.Gap != "" {
 		return []replay.Record{call}
 	}
-	return []replay.Record{call, r.keep(call, parts.Keep)}
+	return []replay.Record{call, r.keep(call, t.keep)}
 }
 
 // keep is the judgement of what the run of a call had changed. Calls that only look are judged so as well, and their
@@ -62,13 +61,13 @@ func (r *reader) keep(call replay.Record, raw []byte) replay.Record {
 
 // record is a call as it was judged first, and what people answered.
 func (r *reader) record(
-	row run.Past, parts run.PastCall, lines []journal.Raw, e approval.Ended, s *scratch,
+	row run.Past, t *told, lines []journal.Raw, e approval.Ended,
 ) replay.Record {
 	gap := replay.Record{Call: row.ID}
-	if parts.Digest == "" {
+	if t.digest == "" {
 		gap.Gap = "it was refused before there was a plan"
-		if parts.Refused.Layer != "" {
-			gap.Gap += fmt.Sprintf(" (%s)", parts.Refused.Layer)
+		if t.refused.Layer != "" {
+			gap.Gap += fmt.Sprintf(" (%s)", t.refused.Layer)
 		}
 		return gap
 	}
@@ -77,49 +76,55 @@ func (r *reader) record(
 		gap.Gap = why
 		return gap
 	}
-	out, why := r.judged(row, parts, first, s)
+	out, why := r.judged(row, t, first)
 	if why != "" {
 		gap.Gap = why
 		return gap
 	}
 	out.Observed = row.State == palyra.Observed
-	r.answered(&out, row, parts, e)
+	r.answered(&out, row, t, e)
 	return out
 }
 
 // judged returns what was judged and how, or why that is not on record.
-func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged, s *scratch) (out replay.Record, gap string) {
-	var v keptVerdict
-	plan, planErr := r.plans.read(parts.Plan, s)
-	tool, toolErr := r.tools.read(parts.Tool, s)
-	who, whoErr := readProposer(parts.Proposal, s)
-	if errors.Join(planErr, toolErr, whoErr, v.read(parts.Verdict)) != nil {
-		return out, GapRow
-	}
+func (r *reader) judged(row run.Past, t *told, first palyra.CallJudged) (out replay.Record, gap string) {
 	switch {
-	case policy.Project(first.Policies, v.Errors):
+	case t.bad != nil:
+		return out, GapRow
+	case policy.Project(first.Policies, t.verdict.Errors):
 		return out, GapProject
-	case parts.Digest != first.Plan:
+	case t.digest != first.Plan:
 		return out, GapPlan
-	case plan.value.Masked:
+	case t.plan.Masked:
 		return out, GapMasked
-	case plan.sum != first.Plan && string(plan.value.Arguments) == "null":
+	case t.sum != first.Plan && string(t.plan.Arguments) == "null":
 		return out, GapLarge
-	case plan.sum != first.Plan:
+	case t.sum != first.Plan:
 		return out, GapPlan
-	case r.ownPolicies(plan.value):
+	case r.ownPolicies(&t.plan):
 		return out, GapOwn
 	}
-	who.Labels = first.Labels
-	out = replay.Record{Call: row.ID, Was: verdictOf(first, v), Request: who.Request(row.ID, tool.value, plan.value)}
+	t.who.Labels = first.Labels
+	out = replay.Record{Call: row.ID, Was: verdictOf(first, t.verdict), Request: t.who.Request(row.ID, t.tool.Tool, t.plan)}
 	out.Request.Standing = standing(first)
-	if plan.id == 0 || tool.id == 0 { // nothing that comes by again
-		return out, ""
+	if r.plans.again(t.sum) {
+		out.Key = keyOf(t, first)
 	}
-	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, who.Principal, who.Owner, who.Session, who.Run,
-		who.Parent, who.Surface,
-		first.Labels, who.CallsUsed, who.CallsMax, first.Roles, first.Owner, first.Device)
 	return out, ""
+}
+
+// maxKey bounds the arguments that are part of a key.
+const maxKey = 4 << 10
+
+// keyOf is what a request is made of but for the call's id; empty: it is too much. The digest stands for the plan, but
+// for how its arguments are written.
+func keyOf(t *told, first palyra.CallJudged) string {
+	if len(t.plan.Arguments) > maxKey {
+		return ""
+	}
+	who := &t.who
+	return fmt.Sprintf("%s %q %d %q %q %q %q %q %q %q %d %d %q %q %q", t.sum, t.plan.Arguments, t.tool.id, who.Principal, who.Owner,
+		who.Session, who.Run, who.Parent, who.Surface, first.Labels, who.CallsUsed, who.CallsMax, first.Roles, first.Owner, first.Device)
 }
 
 // standing is the standing of the principal and its owner when the call was judged; nil where it is not on record.
@@ -131,9 +136,9 @@ func standing(first palyra.CallJudged) *palyra.Standing {
 }
 
 // answered adds people's answer. The row of a call that did not run has no answer: the question has it.
-func (r *reader) answered(out *replay.Record, row run.Past, parts run.PastCall, e approval.Ended) {
+func (r *reader) answered(out *replay.Record, row run.Past, t *told, e approval.Ended) {
 	var d palyra.Decision
-	if readIf(parts.Decision, &d) != nil {
+	if readIf(t.decision, &d) != nil {
 		*out = replay.Record{Call: row.ID, Gap: GapRow}
 		return
 	}
@@ -147,14 +152,14 @@ func (r *reader) answered(out *replay.Record, row run.Past, parts run.PastCall, 
 		}
 	}
 	out.Joined = e.Call != "" && e.Call != row.ID
-	if parts.Refused.Layer == palyra.LayerPolicy && out.Was.Effect == palyra.Ask { // the answer was not enough
+	if t.refused.Layer == palyra.LayerPolicy && out.Was.Effect == palyra.Ask { // the answer was not enough
 		out.Answer = palyra.AnswerDeny
 	}
 }
 
 // ownPolicies reports whether the places where a plan works have, or may have, policies of their own: its
 // workspace, and the places below that it names.
-func (r *reader) ownPolicies(p palyra.Plan) bool {
+func (r *reader) ownPolicies(p *palyra.Plan) bool {
 	top := p.Workspace.Path
 	if top == "" {
 		return false
@@ -168,7 +173,7 @@ func (r *reader) ownPolicies(p palyra.Plan) bool {
 	if len(p.Reads)+len(p.Writes) == 0 && p.Cwd == top {
 		return false
 	}
-	for _, place := range policy.PlacesOf(p) {
+	for _, place := range policy.PlacesOf(*p) {
 		for dir := place; len(dir) > len(top); dir = filepath.Dir(dir) {
 			if r.own.has(dir, func() bool {
 				if !r.Projects.MayHave(dir) {
@@ -278,12 +283,4 @@ func verdictOf(j palyra.CallJudged, kept keptVerdict) palyra.Verdict {
 		v.Need = kept.Need
 	}
 	return v
-}
-
-// readProposer reads of a proposal who made it, as far as policy looks at that.
-func readProposer(raw []byte, s *scratch) (p palyra.Proposer, err error) {
-	if err := s.doc.Read(string(raw)); err != nil {
-		return p, err
-	}
-	return p, judgedProposer(s.doc.Root(), &p)
 }

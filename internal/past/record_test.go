@@ -28,7 +28,7 @@ func TestReplayKnowsPoliciesBelow(t *testing.T) {
 	r := &reader{Config: Config{Projects: &bundle.Projects{}}}
 	for place, want := range map[string]bool{".": false, "b": false, "a": true, "a/b/c": true} {
 		p := palyra.Plan{Workspace: palyra.WorkspaceRef{Path: work}, Cwd: work, Writes: []string{place}}
-		if got := r.ownPolicies(p); got != want {
+		if got := r.ownPolicies(&p); got != want {
 			t.Errorf("%s: %v", place, got)
 		}
 	}

@@ -108,9 +108,21 @@ type Refused struct {
 }
 
 // Read takes the row apart.
-func (p Past) Read() (c PastCall, err error) {
+func (p Past) Read() (PastCall, error) {
+	c, err := PastParts(p.doc)
+	if err == nil {
+		err = p.ReadRefused(&c.Refused)
+	}
+	if err != nil {
+		return PastCall{}, fmt.Errorf("run: decode call: %w", err)
+	}
+	return c, nil
+}
+
+// PastParts takes the document of a row apart.
+func PastParts(doc []byte) (c PastCall, err error) {
 	var digest []byte
-	if !canon.Members(p.doc, func(name string, value []byte) {
+	if !canon.Members(doc, func(name string, value []byte) {
 		switch name {
 		case "proposal":
 			c.Proposal = value
@@ -128,16 +140,21 @@ func (p Past) Read() (c PastCall, err error) {
 			digest = value
 		}
 	}) {
-		return PastCall{}, errors.New("run: decode call: not an object")
+		return PastCall{}, errors.New("not an object")
 	}
 	if digest != nil {
 		err = json.Unmarshal(digest, &c.Digest)
 	}
-	if err == nil && len(p.outcome) > 0 {
-		err = json.Unmarshal(p.outcome, &c.Refused)
-	}
-	if err != nil {
-		return PastCall{}, fmt.Errorf("run: decode call: %w", err)
-	}
-	return c, nil
+	return c, err
 }
+
+// ReadRefused reads what ended a call that did not run; one that ran has nothing of it.
+func (p Past) ReadRefused(r *Refused) error {
+	if len(p.outcome) == 0 {
+		return nil
+	}
+	return json.Unmarshal(p.outcome, r)
+}
+
+// Text is the row's document, for whoever reads it otherwise than Read.
+func (p Past) Text() string { return string(p.doc) }
