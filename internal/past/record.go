@@ -229,7 +229,7 @@ func (v *keptVerdict) read(raw []byte) error {
 }
 
 func readIf(raw []byte, v any) error {
-	if raw == nil {
+	if len(raw) == 0 {
 		return nil
 	}
 	return json.Unmarshal(raw, v)

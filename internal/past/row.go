@@ -12,7 +12,7 @@ import (
 // told is what a row tells of a call, as far as it is looked at.
 type told struct {
 	digest   palyra.Digest // of the plan, as the row has it
-	refused  run.Refused
+	refused  refused
 	plan     palyra.Plan
 	sum      palyra.Digest // of the plan
 	tool     numberedTool
@@ -21,6 +21,11 @@ type told struct {
 	decision json.RawMessage
 	keep     json.RawMessage
 	bad      error // why plan, tool, proposer or verdict cannot be read
+}
+
+// refused is what ended a call that did not run.
+type refused struct {
+	Layer palyra.Layer `json:"layer"`
 }
 
 // desk is where rows are read, by one reader at a time, with what it knows of earlier ones.
@@ -130,12 +135,13 @@ func (d *desk) within(name, text string, at int) (end int, ok bool) {
 // read reads a row. One that is not written as all are is read part by part, and so is one that something is wrong
 // with, which then is found again.
 func (d *desk) read(row run.Past) (*told, error) {
-	if d.known(row.Text()) {
-		err := row.ReadRefused(&d.now.refused)
-		return &d.now, err
+	var err error
+	if !d.known(string(row.Doc)) {
+		err = d.slowly(row.Doc)
 	}
-	parts, err := row.Read()
-	d.slowly(parts)
+	if err == nil {
+		err = readIf(row.Outcome, &d.now.refused)
+	}
 	return &d.now, err
 }
 
@@ -151,12 +157,16 @@ func (d *desk) known(text string) bool {
 }
 
 // slowly reads a row part by part.
-func (d *desk) slowly(parts run.PastCall) {
+func (d *desk) slowly(doc []byte) error {
 	d.now = told{}
-	t := &d.now
-	t.digest, t.refused, t.decision, t.keep = parts.Digest, parts.Refused, parts.Decision, parts.Keep
-	t.bad = errors.Join(d.part(parts.Plan, d.wholePlan), d.part(parts.Tool, d.wholeTool), d.part(parts.Proposal, d.wholeProposer),
-		t.verdict.read(parts.Verdict))
+	t, parts := &d.now, map[string][]byte{}
+	if !canon.Members(doc, func(name string, value []byte) { parts[name] = value }) {
+		return errors.New("past: a row is an object")
+	}
+	t.decision, t.keep = parts["decision"], parts["keep"]
+	t.bad = errors.Join(d.part(parts[memberPlan], d.wholePlan), d.part(parts["tool"], d.wholeTool),
+		d.part(parts[memberProposal], d.wholeProposer), t.verdict.read(parts["verdict"]))
+	return readIf(parts["plan_digest"], &t.digest)
 }
 
 // part reads a part of a row as a document of its own.

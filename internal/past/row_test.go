@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
-	"palyra/internal/run"
 )
 
 // sameRow holds what a desk knows of a row against what is read part by part, and reports whether the desk knows it.
@@ -23,8 +22,7 @@ func sameRow(t interface {
 		return false
 	}
 	got, slow := d.now, newDesk(d.tools)
-	parts, err := run.PastParts([]byte(text))
-	if slow.slowly(parts); err != nil || slow.now.bad != nil {
+	if err := slow.slowly([]byte(text)); err != nil || slow.now.bad != nil {
 		t.Fatalf("%s\nis read, and part by part it is not: %v %v", text, err, slow.now.bad)
 	}
 	if diff := cmp.Diff(slow.now, got, cmp.AllowUnexported(told{}, numberedTool{}), cmpopts.IgnoreFields(told{}, "bad")); diff != "" {
@@ -38,8 +36,10 @@ func someRow(t *rapid.T) string {
 	word := rapid.SampledFrom([]string{"", "a", "a<b", "é\n\"\\", "}", `","plan":{`})
 	c := palyra.Call{
 		ID: palyra.CallID(word.Draw(t, "id")), Plan: somePlan(t),
-		Tool:    palyra.Tool{Name: palyra.ToolName("t" + word.Draw(t, "name")), Description: word.Draw(t, "description")},
-		Verdict: palyra.Verdict{Errors: rapid.SliceOfN(word, 0, 2).Draw(t, "errors"), Need: palyra.Need{Votes: rapid.IntRange(0, 3).Draw(t, "votes")}},
+		Tool: palyra.Tool{Name: palyra.ToolName("t" + word.Draw(t, "name")), Description: word.Draw(t, "description")},
+		Verdict: palyra.Verdict{
+			Errors: rapid.SliceOfN(word, 0, 2).Draw(t, "errors"), Need: palyra.Need{Votes: rapid.IntRange(0, 3).Draw(t, "votes")},
+		},
 		Proposal: palyra.Proposal{
 			Proposer: palyra.Proposer{Principal: palyra.Principal(word.Draw(t, "who")), CallsUsed: rapid.Int64().Draw(t, "used")},
 		},

@@ -2,25 +2,23 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"palyra"
-	"palyra/internal/canon"
 	"palyra/internal/store"
 )
 
-// Past is a call on record as its row has it, not yet read: whoever goes through
-// many of them reads them on every core.
+// Past is a call on record as its row has it, not yet read: whoever goes through many of them reads them on every core,
+// and need not read again what it has read of another.
 type Past struct {
 	ID       palyra.CallID
 	State    palyra.State
 	Approval palyra.ApprovalID // the question that it asked or joined
-	doc      []byte
-	outcome  []byte // of a refused one
+	Doc      []byte            // as JSON
+	Outcome  []byte            // of a refused one
 }
 
 // Limits of a page of calls.
@@ -75,13 +73,13 @@ func (l *Ledger) pastPage(ctx context.Context, after string, from, to int64) ([]
 				return errPageFull
 			}
 			var p Past
-			if err := scan(&p.ID, &p.State, &p.Approval, &p.doc, &p.outcome); err != nil {
+			if err := scan(&p.ID, &p.State, &p.Approval, &p.Doc, &p.Outcome); err != nil {
 				return err
 			}
-			if doc, outcome, err := l.texts(tx, p.doc, p.outcome); err == nil { // else reading it says so
-				p.doc, p.outcome = doc, outcome
+			if doc, outcome, err := l.texts(tx, p.Doc, p.Outcome); err == nil { // else reading it says so
+				p.Doc, p.Outcome = doc, outcome
 			}
-			size += len(p.doc) + len(p.outcome)
+			size += len(p.Doc) + len(p.Outcome)
 			page = append(page, p)
 			return nil
 		})
@@ -91,70 +89,3 @@ func (l *Ledger) pastPage(ctx context.Context, after string, from, to int64) ([]
 	}
 	return page, err
 }
-
-// PastCall is what a row says of what was judged and how that ended, each part as JSON and as it stands: a reader
-// of many calls need not read again what it has read of another. What was not judged is left out.
-type PastCall struct {
-	Proposal, Tool, Plan, Verdict, Decision []byte
-	Keep                                    []byte // how it was judged what the run had changed; nil: it was not
-	Digest                                  palyra.Digest
-	Refused                                 Refused
-}
-
-// Refused is what ended a call that did not run.
-type Refused struct {
-	Layer  palyra.Layer  `json:"layer"`
-	Reason palyra.Reason `json:"reason_code"`
-}
-
-// Read takes the row apart.
-func (p Past) Read() (PastCall, error) {
-	c, err := PastParts(p.doc)
-	if err == nil {
-		err = p.ReadRefused(&c.Refused)
-	}
-	if err != nil {
-		return PastCall{}, fmt.Errorf("run: decode call: %w", err)
-	}
-	return c, nil
-}
-
-// PastParts takes the document of a row apart.
-func PastParts(doc []byte) (c PastCall, err error) {
-	var digest []byte
-	if !canon.Members(doc, func(name string, value []byte) {
-		switch name {
-		case "proposal":
-			c.Proposal = value
-		case "tool":
-			c.Tool = value
-		case "plan":
-			c.Plan = value
-		case "verdict":
-			c.Verdict = value
-		case "decision":
-			c.Decision = value
-		case "keep":
-			c.Keep = value
-		case "plan_digest":
-			digest = value
-		}
-	}) {
-		return PastCall{}, errors.New("not an object")
-	}
-	if digest != nil {
-		err = json.Unmarshal(digest, &c.Digest)
-	}
-	return c, err
-}
-
-// ReadRefused reads what ended a call that did not run; one that ran has nothing of it.
-func (p Past) ReadRefused(r *Refused) error {
-	if len(p.outcome) == 0 {
-		return nil
-	}
-	return json.Unmarshal(p.outcome, r)
-}
-
-// Text is the row's document, for whoever reads it otherwise than Read.
-func (p Past) Text() string { return string(p.doc) }
