@@ -2,7 +2,6 @@ package local
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/dirents"
 	"palyra/internal/subpath"
 )
 
@@ -120,6 +120,7 @@ type look struct {
 	hidden []string
 	dirs   []stamp
 	left   int // entries that may still be read
+	buf    []byte
 }
 
 // all looks at every place of a system.
@@ -197,54 +198,92 @@ func (l *look) walk(path string) {
 		return
 	}
 	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		if !errors.Is(err, unix.ENOENT) {
-			l.hidden = append(l.hidden, path)
-		}
-		return
+	if err := unix.Lstat(path, &st); l.judge(path, &st, err) {
+		l.below(path, loose(&st))
 	}
+}
+
+// judge hides what is not public, and reports whether there is anything below to look at.
+func (l *look) judge(path string, st *unix.Stat_t, err error) bool {
 	switch {
-	case !l.public(&st):
+	case errors.Is(err, unix.ENOENT):
+		return false
+	case err != nil || !l.public(st):
 		l.hidden = append(l.hidden, path)
-		return
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return
+		return false
 	}
-	before := len(l.hidden)
-	names, err := l.names(path)
+	return st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// below adds the paths to hide in a directory. It is open only while it is read itself: there are as many
+// descriptors as ever, however deep the directories lie.
+func (l *look) below(path string, loosely bool) {
+	type child struct {
+		path  string
+		loose bool
+	}
+	before, names := len(l.hidden), 0
+	var dirs []child
+	var st unix.Stat_t
+	err := l.each(path, func(dir int, name []byte, typ byte) error {
+		if names++; names == mostEntries {
+			return unix.E2BIG
+		}
+		if l.left--; l.left < 0 || typ == unix.DT_LNK {
+			return nil
+		}
+		n := string(name)
+		err := unix.Fstatat(dir, n, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if whole := st.Mode&unix.S_IFMT == unix.S_IFREG && err == nil && l.public(&st); !whole && l.judge(path+"/"+n, &st, err) {
+			dirs = append(dirs, child{path + "/" + n, loose(&st)})
+		}
+		return nil
+	})
 	if err != nil {
-		l.hidden = append(l.hidden, path)
+		l.hidden = append(l.hidden[:before], path)
 		return
 	}
-	for _, n := range names {
-		l.walk(path + "/" + n)
+	for _, d := range dirs {
+		if l.left < 0 {
+			return
+		}
+		l.below(d.path, d.loose)
 	}
-	if len(l.hidden) > before && (len(names) > mostBeside || loose(&st)) {
+	if len(l.hidden) > before && (names > mostBeside || loosely) {
 		l.hidden = append(l.hidden[:before], path)
 	}
 }
 
-// names lists a directory and records its stamp first, so that a change from then on shows.
-func (l *look) names(path string) ([]string, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+// each calls f for what is in a directory, and records its stamp first, so that a change from then on shows.
+func (l *look) each(path string, f func(dir int, name []byte, typ byte) error) error {
+	dir, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(mostEntries)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+	defer func() { _ = unix.Close(dir) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return err
 	}
-	if len(names) == mostEntries {
-		return nil, unix.E2BIG
+	if l.buf == nil {
+		l.buf = make([]byte, 32<<10)
+	}
+	if err := dirents.List(dir, l.buf, func(name []byte, typ byte) error { return f(dir, name, typ) }); err != nil {
+		return err
 	}
 	l.dirs = append(l.dirs, stampOf(path, &st))
-	slices.Sort(names)
-	return names, nil
+	return nil
+}
+
+// names lists a directory.
+func (l *look) names(path string) (names []string, err error) {
+	err = l.each(path, func(_ int, name []byte, _ byte) error {
+		if names = append(names, string(name)); len(names) == mostEntries {
+			return unix.E2BIG
+		}
+		return nil
+	})
+	return names, err
 }
 
 // empty hides a directory unless it is empty.
