@@ -166,7 +166,7 @@ faults: ## kill -9 at every durable step, at random times and during runs, and p
 		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/stage ./internal/vault
 
 .PHONY: soak
-soak: ## the whole Cedar corpus, every change of every byte of attestations, CHECKS=5000 rounds beside the Rust engine, SCRIPTS=10000 generated scripts on stages, ROOMS=10000 that leave nothing, and hours of load on one daemon; SOAK=1h
+soak: ## what takes hours, as far as CHECKS=5000 SCRIPTS=10000 ROOMS=10000 SOAK=1h say: corpus, scripts, rooms, a daemon under load
 	@scripts/setup.sh test
 	$(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run GeneratedScripts ./internal/stage -rapid.checks=$(SCRIPTS)
 	PALYRA_CORPUS=full $(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run 'Corpus|Rust|Index|Ladder|Error' ./internal/policy -rapid.checks=$(CHECKS)

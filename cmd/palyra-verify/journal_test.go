@@ -46,8 +46,8 @@ func trusted(t testing.TB, text string) []named {
 	return keys.journal
 }
 
-// written returns a journal of n entries.
-func written(t *testing.T, n int) *journal.Journal {
+// opened is an empty journal; now nil: of the real time.
+func opened(t *testing.T, now func() time.Time) *journal.Journal {
 	t.Helper()
 	engine, err := sqlite.Open(filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
@@ -58,11 +58,17 @@ func written(t *testing.T, n int) *journal.Journal {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	now := func() time.Time { return time.Date(2026, 11, 15, 12, 0, 0, 7, time.UTC) }
 	j, err := journal.New(t.Context(), journal.Config{DB: db, Signer: pen{attesttest.Daemon}, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return j
+}
+
+// written returns a journal of n entries.
+func written(t *testing.T, n int) *journal.Journal {
+	t.Helper()
+	j := opened(t, func() time.Time { return time.Date(2026, 11, 15, 12, 0, 0, 7, time.UTC) })
 	events := make([]palyra.Event, n)
 	for i := range events {
 		events[i] = palyra.CallRefused{

@@ -3,33 +3,18 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"palyra"
 	"palyra/internal/attest/attesttest"
 	"palyra/internal/journal"
-	"palyra/internal/store"
-	"palyra/internal/store/sqlite"
 )
 
 // answered is the journal of a daemon at which Ada paired a browser and answered with its key.
 func answered(t *testing.T, address string, events ...palyra.Event) *journal.Journal {
 	t.Helper()
-	engine, err := sqlite.Open(filepath.Join(t.TempDir(), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := store.Open(t.Context(), engine, journal.Schema())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	j, err := journal.New(t.Context(), journal.Config{DB: db, Signer: pen{attesttest.Daemon}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := opened(t, nil)
 	paired := palyra.DevicePaired{Device: palyra.Device{
 		ID: "dev-1", Name: "phone", Principal: "user:ada", Role: palyra.RoleOwner, KeyID: attesttest.Ada.OperatorID(),
 		PublicKey: attesttest.Ada.Public(), Address: address,

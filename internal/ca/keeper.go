@@ -52,7 +52,7 @@ func (f *files) Load(ctx context.Context, name string) (palyra.Secret, error) {
 		return palyra.Secret{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no key %s", path).WithCause(err)
 	}
 	if err != nil {
-		return palyra.Secret{}, explain(err)
+		return palyra.Secret{}, explain(err, name)
 	}
 	if err := f.sweep(name); err != nil {
 		clear(raw)
@@ -70,7 +70,7 @@ func (f *files) Store(ctx context.Context, name string, s palyra.Secret) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := durable.PrivateDir(f.dir); err != nil {
-		return explain(err)
+		return explain(err, name)
 	}
 	if err := f.sweep(name); err != nil {
 		return err
@@ -138,11 +138,19 @@ func readPrivate(dir, path string) ([]byte, error) {
 }
 
 // explain turns durable's finding about a path into an error with a remedy.
-func explain(err error) error {
+func explain(err error, name string) error {
 	if open := (*durable.UnsafeError)(nil); errors.As(err, &open) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "a key of the daemon's is not safe in %s: %s", open.Path,
 			open.Why).
-			WithRemedy("%s; if others may have read the key, rotate it", open.Fix)
+			WithRemedy("%s; if others may have read the key: %s", open.Fix, renewal(name))
 	}
 	return fmt.Errorf("ca: keep: %w", err)
+}
+
+// renewal is how a key is made anew: the authority's hands over to the next one, any other is made where there is none.
+func renewal(name string) string {
+	if name == secretName {
+		return "palyra keys rotate ca"
+	}
+	return "remove it instead and start the daemon again, which makes a new one"
 }

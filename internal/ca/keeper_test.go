@@ -113,6 +113,9 @@ func TestFilesRefuseWhatOthersReach(t *testing.T) {
 			if err == nil || e.Reason != palyra.ReasonUnsafePermissions || e.Remedy == "" || !s.Empty() || strings.Contains(err.Error(), "s3cr3t") {
 				t.Errorf("loaded %v, %v", !s.Empty(), err)
 			}
+			if strings.Contains(e.Remedy, "others may have read") && !strings.Contains(e.Remedy, "palyra keys rotate ca") {
+				t.Errorf("%s", e.Remedy)
+			}
 			if _, err := Open(t.Context(), Config{KeyStore: k}); reason(err) != palyra.ReasonUnsafePermissions {
 				t.Errorf("open: %v", err)
 			}
@@ -124,6 +127,10 @@ func TestFilesRefuseWhatOthersReach(t *testing.T) {
 	}
 	if err := Files(dir).Store(t.Context(), "ca", secret("s")); reason(err) != palyra.ReasonUnsafePermissions {
 		t.Errorf("stored in an open directory: %v", err)
+	}
+	err := Files(dir).Store(t.Context(), "push", secret("s"))
+	if remedy := palyra.AsError(err).Remedy; strings.Contains(remedy, "rotate") || !strings.Contains(remedy, "remove it") {
+		t.Errorf("there is no rotation of it: %s", remedy)
 	}
 }
 

@@ -176,8 +176,8 @@ func TestHintOfAWaitingCall(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got := said.String(); !strings.Contains(got, "in another terminal: ") || strings.Contains(got, "allow by") ||
-		strings.Contains(got, "palyra approvals") || strings.Contains(got, "--digest") {
+	if got := said.String(); !strings.Contains(got, "waiting for a person to answer "+id+" in Palyra: ") ||
+		strings.Contains(got, "allow by") || strings.Contains(got, "palyra approvals") || strings.Contains(got, "--digest") {
 		t.Error(got)
 	}
 }

@@ -67,7 +67,7 @@ const (
 	refusedThere = `refused: user:\w+ denied the call \(approval_denied\)\nremedy: talk to the approver; the same plan cannot be asked again for a while\ncall \w+\n` + schemaAdded
 	// by Claude Code, to an error of a tool that it had not shown whole
 	schemaAdded  = `(?s:\nThis tool's input schema was not in your prompt.*)?`
-	waitedShell  = `(palyra: waiting for a person to answer \w+ in another terminal: .*\r?\n)?`
+	waitedShell  = `(palyra: waiting for a person to answer \w+ in Palyra: .*\r?\n)?`
 	refusedShell = `(?s).*user:\w+ denied the call \(approval_denied\).*`
 	refusedHook  = `(?s).*palyra: (denied|refused): user:\w+ denied the call.* \(approval_denied, call \w+\); talk to the approver.*`
 )

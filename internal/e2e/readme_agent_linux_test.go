@@ -55,7 +55,7 @@ func TestTheFirst60Seconds(t *testing.T) {
 	}
 	begun := time.Now()
 	c := atTerminal(t, n.types(words(setup[2])...))
-	for _, question := range []string{`2\. `, `3\. `, `4\. `, `5\. `} {
+	for _, question := range []string{`1\. `, `2\. `, `3\. `, `4\. `} {
 		c.find(question)
 		c.enter("")
 	}

@@ -102,7 +102,7 @@ func TestSetupHeedsNo(t *testing.T) {
 		}
 	}
 	c := atTerminal(t, n.types("setup"))
-	c.find(`2\. .*Start it`)
+	c.find(`1\. .*Start it`) // there are no toolchains to be asked about
 	c.enter("n")
 	if code, text := c.end(); code != 0 || exists(filepath.Join(n.home, "state.db")) || !strings.Contains(text, "palyra up --detach") {
 		t.Errorf("a daemon was started against a no: %d %s", code, text)
@@ -126,12 +126,12 @@ func TestSetupHeedsNo(t *testing.T) {
 		t.Errorf("observed against --hold: %+v %v", o, err)
 	}
 	c = atTerminal(t, n.types("setup"))
-	c.find(`3\. .*may agents work`)
+	c.find(`1\. .*may agents work`)
 	c.enter("./nope")
 	c.find(`nope is no directory`)
-	c.find(`3\. .*may agents work`)
+	c.find(`1\. .*may agents work`)
 	c.enter("none")
-	c.find(`4\. .*claude-code`)
+	c.find(`2\. .*claude-code`)
 	c.enter("n")
 	if code, text := c.end(); code != 0 || !strings.Contains(text, "nothing was done") {
 		t.Errorf("all of it refused: %d %s", code, text)

@@ -568,6 +568,10 @@ func TestOffAndTheKey(t *testing.T) {
 	if _, err := New(t.Context(), b.config); err == nil || strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("%v", err)
 	}
+	must(t, os.Remove(file)) // as the remedy says
+	if p, err := New(t.Context(), b.config); err != nil || bytes.Equal(before, p.key.Public()) {
+		t.Errorf("no new key is made: %v", err)
+	}
 }
 
 // A browser has one subscription, an endpoint one browser, and all browsers have so many.

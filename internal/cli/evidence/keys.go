@@ -89,7 +89,8 @@ func keysMoveCommand(inv *invocation.Invocation) *cobra.Command {
 			"and no closed browser is told of questions. The key of the journal stays in its file: it is needed while the vault is locked, too.\n" +
 			"What is moved is read back before it is removed where it was, so a move that is cut off leaves a key in one place, or the same in\n" +
 			"both; do it again then. A file that is removed is not overwritten on its disk: 'palyra keys rotate attestation' and 'palyra keys\n" +
-			"rotate ca' afterwards make keys that never were in one.\n" +
+			"rotate ca' afterwards make keys that never were in one. The key for push services is made anew where its file is removed before the\n" +
+			"daemon starts; each browser then subscribes anew.\n" +
 			"Keys in the vault are in no export of it: they are lost with the vault's key, and then this state attests nothing more.",
 		Example:   "  palyra keys move vault\n  palyra keys move files",
 		ValidArgs: []string{"vault", "files"},

@@ -120,7 +120,7 @@ func (a *Asker) requested(ctx context.Context, r client.ApprovalRequested) {
 	}
 	id := show.Line(string(r.ApprovalID))
 	if !a.inv.Person() { // an agent may read it: one line, without a way to answer its own question
-		a.inv.SayAlways("palyra: waiting for a person to answer %s in another terminal: %s", id, screen.SafeMiddle(r.Summary, 200))
+		a.inv.SayAlways("palyra: waiting for a person to answer %s in Palyra: %s", id, screen.SafeMiddle(r.Summary, 200))
 		return
 	}
 	here := a.inv.Interactive() && (a.elsewhere == nil || !a.elsewhere())

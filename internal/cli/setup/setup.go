@@ -56,6 +56,7 @@ type setting struct {
 	run              Runner
 	yes, print, hold bool
 	home             string
+	asked            int // questions so far
 	report           Report
 }
 
@@ -140,8 +141,14 @@ func (s *setting) yesTo(ctx context.Context, question string) (bool, error) {
 	if s.yes || s.print {
 		return true, nil
 	}
-	answer, err := terminal.AskLine(ctx, question+" [Y/n] ")
+	answer, err := terminal.AskLine(ctx, s.number()+question+" [Y/n] ")
 	return err == nil && slices.Contains([]string{"", "y", "yes"}, strings.ToLower(answer)), err
+}
+
+// number begins a question. What is done already is not asked, and takes no number.
+func (s *setting) number() string {
+	s.asked++
+	return fmt.Sprintf("%d. ", s.asked)
 }
 
 // toolchains lets sandboxes see the toolchains of the home directory.
@@ -154,7 +161,7 @@ func (s *setting) toolchains(ctx context.Context) error {
 	for i, t := range list {
 		names[i] = t.What
 	}
-	ok, err := s.yesTo(ctx, "1. Sandboxes see nothing of your home. Let them read these toolchains: "+show.Line(strings.Join(names, ", "))+"?")
+	ok, err := s.yesTo(ctx, "Sandboxes see nothing of your home. Let them read these toolchains: "+show.Line(strings.Join(names, ", "))+"?")
 	if ok {
 		s.do(ctx, "config", "toolchains", "--yes")
 	}
@@ -166,7 +173,7 @@ func (s *setting) daemon(ctx context.Context) error {
 	if s.runs(ctx) {
 		return nil
 	}
-	ok, err := s.yesTo(ctx, "2. Palyra's daemon judges the calls, and does not run yet. Start it?")
+	ok, err := s.yesTo(ctx, "Palyra's daemon judges the calls, and does not run yet. Start it?")
 	switch {
 	case err != nil:
 		return err
@@ -215,9 +222,10 @@ func (s *setting) askDirectory(ctx context.Context, here string) (string, error)
 	if given == "" {
 		given = "none"
 	}
+	number := s.number()
 	for {
 		dir, err := terminal.AskLine(ctx,
-			"3. In which directory may agents work? There they can write, and undo takes it back ["+show.Line(given)+"] ")
+			number+"In which directory may agents work? There they can write, and undo takes it back ["+show.Line(given)+"] ")
 		switch {
 		case err != nil || dir == "none" || dir == "-" || dir == "n":
 			return "", err
@@ -268,14 +276,14 @@ func (s *setting) hooks(ctx context.Context) error {
 		s.inv.Say("no agent that Palyra knows was found; 'palyra hook install AGENT' and 'palyra mcp install CLIENT' connect one")
 		return nil
 	}
-	ok, err := s.yesTo(ctx, "4. Put Palyra before the tools of "+strings.Join(s.report.Agents, ", ")+"?")
+	ok, err := s.yesTo(ctx, "Put Palyra before the tools of "+strings.Join(s.report.Agents, ", ")+"?")
 	if err != nil || !ok {
 		return err
 	}
 	observe := !s.hold
 	if observe && !s.yes && !s.print {
 		observe, err = s.yesTo(ctx,
-			"5. Observe first? For 7 days nothing is blocked or asked, and a report says what would have been; no: hold calls now")
+			"Observe first? For 7 days nothing is blocked or asked, and a report says what would have been; no: hold calls now")
 		if err != nil {
 			return err
 		}
