@@ -4,11 +4,13 @@
 // Words: an identity is a uid, a gid and further groups; it comes without any capability, for uid 0 as well.
 //
 // Promises: the work sees the identity's rights to files and no more, or is not begun. The identity is one thread's
-// and ends with it: whether the work succeeds, fails or panics, no thread that goes on living ever had it, so there
-// is nothing to restore that could fail. Who is not root can only be himself, and any other identity is refused.
+// and ends with the work: whether that succeeds, fails or panics, the thread has its rights back before anything else
+// can run on it, exactly and by the kernel's word, or it ends. Who is not root can only be himself, and any other
+// identity is refused.
 //
 // What it does not do: only rights to files change. To signals and limits the thread is still the daemon's, and the
-// work could raise its capabilities again: this is for work of our own, not for a program of somebody else's.
+// work could raise its capabilities again: this is for work of our own, not for a program of somebody else's. Such work
+// changes nothing else of its thread, which others have after it.
 // Goroutines that the work starts are not part of it, and processes that it starts may end with its thread.
 package owner
 

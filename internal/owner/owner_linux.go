@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,27 +15,74 @@ func asRoot(id Identity, f func() error) error {
 		if err := become(id); err != nil {
 			return fmt.Errorf("owner: become uid %d: %w", id.UID, err)
 		}
-		return f()
+		return contain(f)
 	})
 }
 
-// onOwnThread runs f on a thread that ends with it, and whatever it became with
-// it. The process's first thread cannot end, and /proc shows it as the process;
-// when the scheduler offers it, it is held while another does the work.
+// onOwnThread runs f on a thread that nobody else has meanwhile, and that goes on living only if it is then exactly what it
+// was: otherwise it ends, with whatever it became. The process's first thread cannot end, and /proc shows it as the
+// process; when the scheduler offers it, it is held while another does the work.
 func onOwnThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errEarly
 		defer func() { done <- err }()
-		runtime.LockOSThread() // never unlocked once the thread became somebody
+		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
 			err = onOwnThread(f)
 			runtime.UnlockOSThread()
 			return
 		}
+		was, unread := rightsNow()
 		err = contain(f)
+		if unread == nil && was.restore() {
+			runtime.UnlockOSThread() // else it ends with this goroutine
+		}
 	}()
 	return <-done
+}
+
+// rights are all that becoming somebody changes of a thread.
+type rights struct {
+	uid, gid int // for files
+	groups   []int
+	caps     [2]unix.CapUserData
+}
+
+// rightsNow returns those of the calling thread.
+func rightsNow() (r rights, err error) {
+	if r.groups, err = unix.Getgroups(); err != nil {
+		return r, err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err = unix.Capget(&header, &r.caps[0]); err != nil {
+		return r, err
+	}
+	r.uid, r.gid = filesAs()
+	return r, nil
+}
+
+// filesAs is as whom the calling thread uses files: asking for an impossible id changes nothing.
+func filesAs() (uid, gid int) {
+	uid, _ = unix.SetfsuidRetUid(-1)
+	gid, _ = unix.SetfsgidRetGid(-1)
+	return uid, gid
+}
+
+// restore gives the calling thread its rights back, and reports whether the kernel says that it has exactly these.
+// The capabilities come first: they permit the rest.
+func (r rights) restore() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if unix.Capset(&header, &r.caps[0]) != nil {
+		return false
+	}
+	_, _ = unix.SetfsuidRetUid(r.uid)
+	_, _ = unix.SetfsgidRetGid(r.gid)
+	if unix.Setgroups(r.groups) != nil {
+		return false
+	}
+	now, err := rightsNow()
+	return err == nil && now.uid == r.uid && now.gid == r.gid && slices.Equal(now.groups, r.groups) && now.caps == r.caps
 }
 
 // become changes the calling thread only: these calls, unlike those of package syscall, do not reach the process's
@@ -44,12 +92,10 @@ func become(id Identity) error {
 		return fmt.Errorf("setgroups: %w", err)
 	}
 	uid, gid := int(id.UID), int(id.GID)
-	// These two report no errors; asking with an impossible id tells the truth.
+	// These two report no errors; asking afterwards tells the truth.
 	_, _ = unix.SetfsgidRetGid(gid)
 	_, _ = unix.SetfsuidRetUid(uid)
-	nowGID, _ := unix.SetfsgidRetGid(-1)
-	nowUID, _ := unix.SetfsuidRetUid(-1)
-	if nowGID != gid || nowUID != uid {
+	if nowUID, nowGID := filesAs(); nowGID != gid || nowUID != uid {
 		return errors.New("the kernel refused")
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

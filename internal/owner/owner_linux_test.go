@@ -132,7 +132,7 @@ func TestNoThreadLivesOnAsTheOwner(t *testing.T) {
 	}
 	wg.Wait()
 	noneLeft(t)
-	if after, err := status(); err != nil || rights(after) != rights(before) {
+	if after, err := status(); err != nil || rightsIn(after) != rightsIn(before) {
 		t.Errorf("the caller became somebody: %v %s", err, after)
 	}
 }
@@ -155,8 +155,8 @@ func isStrange() error {
 	return nil
 }
 
-// rights are the lines of a status that tell what a thread may do.
-func rights(status string) string {
+// rightsIn are the lines of a status that tell what a thread may do.
+func rightsIn(status string) string {
 	var out []string
 	for line := range strings.Lines(status) {
 		for _, p := range []string{"Uid:", "Gid:", "Groups:", "Cap"} {
@@ -205,7 +205,7 @@ func TestWorkInWork(t *testing.T) {
 			return err
 		}
 		is, err := status()
-		if err == nil && rights(is) != rights(was) {
+		if err == nil && rightsIn(is) != rightsIn(was) {
 			err = fmt.Errorf("%s, not %s", is, was)
 		}
 		return err
@@ -240,6 +240,85 @@ func TestTheKernelRefuses(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A thread that somebody was on goes on with every right that it had, and with none that it had not.
+func TestTheThreadGoesOnAsItWas(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	before, err := status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	went := 0
+	for range 50 {
+		var tid int
+		if err := Do(Identity{UID: stranger, GID: stranger, Groups: []int{stranger - 1}}, func() error { tid = unix.Gettid(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", tid))
+		if err != nil {
+			continue // it ended, as it may
+		}
+		went++
+		if rightsIn(string(b)) != rightsIn(before) {
+			t.Fatalf("the thread goes on as\n%s, not\n%s", rightsIn(string(b)), rightsIn(before))
+		}
+	}
+	if went == 0 {
+		t.Error("no thread went on")
+	}
+}
+
+// A thread that does not get its rights back is nobody's any more.
+func TestAThreadThatCannotGoBackEnds(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	for name, drop := range map[string]func(*[2]unix.CapUserData){
+		"may not become root again": func(c *[2]unix.CapUserData) { *c = [2]unix.CapUserData{} },
+		"lost one right":            func(c *[2]unix.CapUserData) { c[0].Permitted &^= 1 << unix.CAP_MKNOD },
+	} {
+		for _, id := range []Identity{strange, {}} {
+			var tid int
+			err := Do(id, func() error {
+				tid = unix.Gettid()
+				header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+				var caps [2]unix.CapUserData
+				if err := unix.Capget(&header, &caps[0]); err != nil {
+					return err
+				}
+				drop(&caps)
+				return unix.Capset(&header, &caps[0])
+			})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			task := fmt.Sprintf("/proc/self/task/%d", tid)
+			for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+				if _, err := os.Stat(task); err != nil {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: the thread lives on", name)
+				}
+			}
+		}
+	}
+	noneLeft(t)
+}
+
+func BenchmarkDo(b *testing.B) {
+	if os.Geteuid() != 0 {
+		b.Log("only root takes on another identity")
+		return
+	}
+	for b.Loop() {
+		if err := Do(strange, func() error { return nil }); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
