@@ -144,17 +144,20 @@ func (l *look) directory(at string) error {
 	if l.left -= openCosts; l.left < 0 {
 		return errEnough
 	}
-	fd, err := l.open(at)
-	if err != nil { // of those that wait, only what changed is worth a word
-		if errors.Is(err, unix.EACCES) && l.changed(l.top, at) {
-			l.report(at)
+	fd := l.top
+	if at != "" {
+		var err error
+		if fd, err = l.open(at); err != nil { // of those that wait, only what changed is worth a word
+			if errors.Is(err, unix.EACCES) && l.changed(l.top, at) {
+				l.report(at)
+			}
+			return nil
 		}
-		return nil
+		defer func() { _ = unix.Close(fd) }()
 	}
-	defer func() { _ = unix.Close(fd) }()
 	have, fresh := 0, false
 	var below, inside []string
-	err = dirents.List(fd, l.buf, func(name []byte, typ byte) error {
+	err := dirents.List(fd, l.buf, func(name []byte, typ byte) error {
 		if l.left--; l.left < 0 {
 			return errEnough
 		}
@@ -216,7 +219,6 @@ func (l *look) freshIn(repo int, name string) (fresh bool, err error) {
 
 // open opens a directory of the tree, through no link.
 func (l *look) open(at string) (int, error) {
-	at = cmp.Or(at, ".")
 	return unix.Openat2(l.top, at, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,

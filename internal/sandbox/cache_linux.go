@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -10,13 +11,25 @@ import (
 	"palyra/internal/sandbox/cachedir"
 )
 
-// makeCache makes a directory that a run may write.
-func makeCache(root, path string, who identity) error {
-	err := cachedir.Make(root, path, who.uid, who.gid)
+// makeCaches makes directories that a run may write.
+func makeCaches(root string, paths []string, who identity) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	m, err := cachedir.Open(root)
 	if unsafe := (*cachedir.UnsafeError)(nil); errors.As(err, &unsafe) {
 		return unsafeDir(unsafe.Path, "it is not the daemon's own, or others may write to it").WithCause(err)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("sandbox: caches: %w", err)
+	}
+	defer func() { _ = m.Close() }()
+	for _, path := range paths {
+		if err := m.Make(path, who.uid, who.gid); err != nil {
+			return fmt.Errorf("sandbox: cache %s: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // caches are the directories that a run may write beside its workspace.

@@ -140,13 +140,12 @@ func (l *runStart) makeRoom(ctx context.Context) (err error) {
 	l.job.Env = append(l.job.Env, "HOME="+cell.RoomHome, "TMPDIR="+tmp)
 	l.job.Expect.Mode = "" // of the network: the guard's, not the backend's
 	for _, m := range l.plan.Mounts {
-		if !m.Writable {
-			continue
+		if m.Writable {
+			l.caches.add(m.Source)
 		}
-		if err := makeCache(l.Caches, m.Source, l.who); err != nil {
-			return fmt.Errorf("sandbox: cache %s: %w", m.Source, err)
-		}
-		l.caches.add(m.Source)
+	}
+	if err := makeCaches(l.Caches, l.caches.dirs, l.who); err != nil {
+		return err
 	}
 	if l.Guard != nil {
 		if l.gateway, err = l.Guard.Open(ctx, l.from, l.plan); err != nil {

@@ -41,7 +41,7 @@ func seal(context.Context, palyra.Executable, *privateDir) (string, *os.File, er
 
 func sealCopy(context.Context, palyra.Executable) (*os.File, error) { return nil, unsupported() }
 
-func makeCache(string, string, identity) error { return unsupported() }
+func makeCaches(string, []string, identity) error { return unsupported() }
 
 type caches struct{}
 

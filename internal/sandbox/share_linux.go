@@ -23,7 +23,7 @@ func (l *runStart) shareCaches(ctx context.Context) {
 		if !asked {
 			continue
 		}
-		err := makeCache(l.Caches, to, l.who)
+		err := makeCaches(l.Caches, []string{to}, l.who)
 		if err == nil {
 			err = runAs(l.who, func() error { return s.Tree(dir, to) })
 		}

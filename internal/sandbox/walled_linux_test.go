@@ -279,7 +279,7 @@ func TestACacheCanBeReached(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
 	cache := filepath.Join(b.r.Caches, "abc", "go")
-	b.ok(makeCache(b.r.Caches, cache, identity{ordinary(), ordinary()}))
+	b.ok(makeCaches(b.r.Caches, []string{cache}, identity{ordinary(), ordinary()}))
 	b.ok(runAs(identity{ordinary(), ordinary()}, func() error { return os.WriteFile(filepath.Join(cache, "x"), nil, 0o600) }))
 }
 
@@ -293,7 +293,7 @@ func TestACacheIsMadeBesideOthers(t *testing.T) {
 		for range 8 {
 			all.Go(func() {
 				for _, name := range []string{"go", "npm", "pip"} {
-					if err := makeCache(b.r.Caches, filepath.Join(b.r.Caches, strconv.Itoa(round), name), who); err != nil {
+					if err := makeCaches(b.r.Caches, []string{filepath.Join(b.r.Caches, strconv.Itoa(round), name)}, who); err != nil {
 						t.Error(err)
 					}
 				}
@@ -306,7 +306,7 @@ func TestACacheIsMadeBesideOthers(t *testing.T) {
 	if os.Geteuid() == 0 {
 		b.ok(os.Chmod(filepath.Dir(left), 0o700))
 	}
-	b.ok(makeCache(b.r.Caches, left, who))
+	b.ok(makeCaches(b.r.Caches, []string{left}, who))
 	b.ok(runAs(who, func() error { return os.WriteFile(filepath.Join(left, "x"), nil, 0o600) }))
 }
 

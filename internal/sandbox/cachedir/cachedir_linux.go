@@ -26,45 +26,94 @@ func (e *UnsafeError) Error() string {
 	return "cachedir: " + e.Path + " is not the daemon's own, or others may write to it"
 }
 
-// Make makes a directory below root that a run may write, with its parents, and gives it to
-// the run's user. Everything above it stays the daemon's, so that a run cannot put a link in the
-// way. An existing one stays unchanged.
-func Make(root, path string, uid, gid int) error {
-	rel, ok := subpath.Rel(root, path)
-	if !ok || rel == "." {
-		return fmt.Errorf("%q is not below %q", path, root)
-	}
+// Maker makes directories below one of the daemon's own.
+type Maker struct {
+	root string
+	top  *os.File
+	at   string   // path below root of the parent of what was made last; empty: there is none
+	dir  *os.File // which is this
+}
+
+// Open makes the root where it is missing. It refuses one that others could change.
+func Open(root string) (*Maker, error) {
 	switch err := os.Mkdir(root, 0o700); {
 	case err == nil:
 		err = os.Chmod(root, passMode) // whatever the umask
 		if err != nil {
-			return err
+			return nil, err
 		}
 	case !errors.Is(err, os.ErrExist):
-		return err
+		return nil, err
 	}
-	dir, err := beneath.OpenDir(unix.AT_FDCWD, root)
+	top, err := beneath.OpenDir(unix.AT_FDCWD, root)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(top.Fd()), &st); err != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return nil, errors.Join(&UnsafeError{root}, err, top.Close())
+	}
+	return &Maker{root: root, top: top}, nil
+}
+
+// Close closes what is open.
+func (m *Maker) Close() error {
+	if m.dir != nil {
+		_ = m.dir.Close()
+		m.dir = nil
+	}
+	return m.top.Close()
+}
+
+// Make makes a directory that a run may write, with its parents, and gives it to the run's user. Everything above it
+// stays the daemon's, so that a run cannot put a link in the way. An existing one stays unchanged.
+func (m *Maker) Make(path string, uid, gid int) error {
+	rel, ok := subpath.Rel(m.root, path)
+	if !ok || rel == "." {
+		return fmt.Errorf("%q is not below %q", path, m.root)
+	}
+	above, name, nested := cutLast(rel)
+	parent := m.top
+	if nested {
+		if err := m.enter(above, gid); err != nil {
+			return err
+		}
+		parent = m.dir
+	}
+	made, err := makeDir(parent, name, uid, gid, true)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = dir.Close() }()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(dir.Fd()), &st); err != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return errors.Join(&UnsafeError{root}, err)
+	return made.Close()
+}
+
+// cutLast cuts a path before its last name.
+func cutLast(rel string) (above, name string, nested bool) {
+	i := strings.LastIndexByte(rel, '/')
+	return rel[:max(i, 0)], rel[i+1:], i >= 0
+}
+
+// enter opens a directory of the daemon's own below the root, and makes it where it is missing.
+func (m *Maker) enter(rel string, gid int) error {
+	if m.dir != nil && m.at == rel {
+		return nil
 	}
-	parts := strings.Split(rel, "/")
-	for i, name := range parts {
-		last := i == len(parts)-1
-		next, err := makeDir(dir, name, uid, gid, last)
+	dir := m.top
+	for name := range strings.SplitSeq(rel, "/") {
+		next, err := makeDir(dir, name, 0, gid, false)
+		if dir != m.top {
+			_ = dir.Close()
+		}
 		if err != nil {
 			return err
 		}
-		if !last { // the daemon's own; its time of use decides how long it is kept
-			_ = unix.Futimes(int(next.Fd()), nowTwice())
-		}
-		_ = dir.Close()
+		_ = unix.Futimes(int(next.Fd()), nowTwice()) // its time of use decides how long it is kept
 		dir = next
 	}
+	if m.dir != nil {
+		_ = m.dir.Close()
+	}
+	m.at, m.dir = rel, dir
 	return nil
 }
 
