@@ -21,7 +21,7 @@ func (w *walker) gather(fd int, n *node, path string) error {
 	before := w.seen
 	defer func() { n.many = int32(w.seen - before) }()
 	state, _ := w.m.Into(n.state) // whether it is a repository is known only at the end
-	err := dirents.List(fd, w.buf, func(name []byte, typ byte) error {
+	err := dirents.List(fd, w.buffer(), func(name []byte, typ byte) error {
 		if w.seen++; w.seen&0xfff == 0 && w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
 		}

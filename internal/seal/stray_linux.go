@@ -82,8 +82,9 @@ func (w *walker) settleLink(p *quarantiner, e watchedPath) (bool, error) {
 // or old; another that leads out is noted.
 func (w *walker) takeStray(a at, path string, st status) error {
 	name := path[len(path)-baseLen(path):]
-	n, err := unix.Readlinkat(a.fd, name, w.buf)
-	if err != nil || !symlink.Strays(string(w.buf[:n]), strings.Count(path, "/")) {
+	buf := w.buffer()
+	n, err := unix.Readlinkat(a.fd, name, buf)
+	if err != nil || !symlink.Strays(string(buf[:n]), strings.Count(path, "/")) {
 		return nil // a link that is gone leads nowhere
 	}
 	_, end, in := w.t.follow(w.out.workspace, path)

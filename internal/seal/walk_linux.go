@@ -56,7 +56,7 @@ type found struct {
 func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspace string, l Limits) *walker {
 	now := time.Now()
 	w := &walker{
-		ctx: ctx, t: t, m: m, base: base, limits: l, start: fileClock(), buf: make([]byte, 32<<10), heads: map[int32]string{},
+		ctx: ctx, t: t, m: m, base: base, limits: l, start: fileClock(), heads: map[int32]string{},
 		out: &Snapshot{workspace: workspace, root: t.id, limits: l, match: m, began: now},
 	}
 	if base != nil {
@@ -64,6 +64,14 @@ func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspa
 		w.out.entries = make([]watchedPath, 0, len(base.entries)+16)
 	}
 	return w
+}
+
+// buffer is for one list of entries, or one link. Most looks need none.
+func (w *walker) buffer() []byte {
+	if w.buf == nil {
+		w.buf = make([]byte, 32<<10)
+	}
+	return w.buf
 }
 
 // walk makes the snapshot. Directories that had to be opened by force are shut again when shut is called.

@@ -51,6 +51,7 @@ func (f *process) started(pid uintptr) {
 	f.program = pid
 	f.packet[0] = cell.LineStarted
 	f.send(lineFD, 1)
+	f.sys(unix.SYS_CLOSE, rulesFD, 0, 0, 0, 0, 0) // now that nobody waits: its rules are given back one by one
 }
 
 // image maps the image.

@@ -123,7 +123,6 @@ func (k *keeper) make(ctx context.Context, c *cells.Keeper, control *os.File) (m
 	if err != nil {
 		return made, refusal.SpawnFailed("the cgroups of the run cannot be opened").WithCause(err)
 	}
-	defer h.Close()
 	k.counters = h.Counters
 	k.watching = k.b.watching(c.Cgroups().Memory == "")
 	filter, err := k.b.filterOf(k.want, c, k.watching)

@@ -1,9 +1,12 @@
 package cells
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,37 +84,37 @@ func (k *Keeper) Account(r *cell.Report) {
 		return
 	}
 	c := k.counters
-	if n, ok := counter(c.PeakBytes, ""); ok {
+	if n, ok := k.counter(c.PeakBytes, ""); ok {
 		r.Usage.PeakMemory = n
 	}
-	if n, ok := counter(c.CPUNanos, ""); ok {
+	if n, ok := k.counter(c.CPUNanos, ""); ok {
 		r.Usage.CPUMS = n / 1_000_000
-	} else if n, ok := counter(c.CPUMicros, "usage_usec"); ok {
+	} else if n, ok := k.counter(c.CPUMicros, "usage_usec"); ok {
 		r.Usage.CPUMS = n / 1000
 	}
 	if r.Limit != "" || r.Stopped != "" {
 		return
 	}
-	if n, ok := counter(c.OOM, "oom_kill"); ok && n > 0 {
+	if n, ok := k.counter(c.OOM, "oom_kill"); ok && n > 0 {
 		r.Limit = "memory"
-	} else if n, ok := counter(c.PidsMax, "max"); ok && n > 0 {
+	} else if n, ok := k.counter(c.PidsMax, "max"); ok && n > 0 {
 		r.Limit = "processes"
 	}
 }
 
-// counter reads the number in a file, or the one behind name.
-func counter(path, name string) (int64, bool) {
+// counter reads the number in a file of the group, or the one behind name.
+func (k *Keeper) counter(path, name string) (int64, bool) {
 	if path == "" {
 		return 0, false
 	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, false
-	}
-	defer func() { _ = unix.Close(fd) }()
 	var buf [4096]byte
-	n, err := unix.Read(fd, buf[:])
-	if err != nil {
+	n, err := 0, error(nil)
+	if i := slices.IndexFunc(k.counts, func(f *os.File) bool { return f.Name() == path }); i >= 0 {
+		n, err = k.counts[i].ReadAt(buf[:], 0)
+	} else {
+		n, err = readOnce(path, buf[:])
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, false
 	}
 	text := string(buf[:n])
@@ -124,4 +127,14 @@ func counter(path, name string) (int64, bool) {
 	}
 	v, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	return v, err == nil
+}
+
+// readOnce reads the beginning of a file.
+func readOnce(path string, b []byte) (int, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return unix.Read(fd, b)
 }

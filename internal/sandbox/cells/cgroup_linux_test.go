@@ -222,7 +222,7 @@ func TestInside(t *testing.T) {
 	if h.Counters.OOM != cell.ExtraPath(0) || h.Counters.CPUNanos != "" || len(h.Files) != len(h.Extra) || writable(t, h) {
 		t.Errorf("%+v", h)
 	}
-	h.Close()
+	cell.CloseAll(k.counts)
 	k.Body = numbered(4711)
 	ways, err := k.Ways(0)
 	in := k.Enclose(func() bool { return true })
@@ -276,7 +276,7 @@ func TestInsideVersion1(t *testing.T) {
 		func(e string) bool { return e != cell.ExtraCounter }) {
 		t.Errorf("%+v %v", h, err)
 	}
-	h.Close()
+	cell.CloseAll(k.counts)
 	entered := func(who string) (n int) {
 		for _, d := range c.Dirs() {
 			if content(t, d+"/1/tasks") == who {

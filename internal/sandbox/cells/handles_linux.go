@@ -17,38 +17,31 @@ type Handles struct {
 	Counters cell.Counters // with the names that the cell uses
 }
 
-// Handles opens them.
+// Handles opens them. They stay open as long as the keeper is there, which reads its account from them.
 func (k *Keeper) Handles() (h Handles, err error) {
-	defer func() {
-		if err != nil {
-			h.Close()
-		}
-	}()
 	h.Counters = k.counters
 	c := &h.Counters
 	for _, p := range []*string{&c.OOM, &c.PidsMax, &c.PeakBytes, &c.PeakPids, &c.CPUNanos, &c.CPUMicros} {
 		if *p == "" {
 			continue
 		}
-		if err = h.add(cell.ExtraCounter, *p); err != nil {
+		f, err := k.count(*p)
+		if err != nil {
 			return h, err
 		}
+		h.Extra, h.Files = append(h.Extra, cell.ExtraCounter), append(h.Files, f)
 		*p = cell.ExtraPath(len(h.Files) - 1)
 	}
 	return h, nil
 }
 
-func (h *Handles) add(what, path string) error {
+// count opens a counter.
+func (k *Keeper) count(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("cells: cgroup: open %s: %w", path, err)
+		return nil, fmt.Errorf("cells: cgroup: open %s: %w", path, err)
 	}
-	h.Extra, h.Files = append(h.Extra, what), append(h.Files, os.NewFile(uintptr(fd), path))
-	return nil
-}
-
-// Close closes the descriptors here; those that were passed on stay open there.
-func (h *Handles) Close() {
-	cell.CloseAll(h.Files)
-	h.Files = nil
+	f := os.NewFile(uintptr(fd), path)
+	k.counts = append(k.counts, f)
+	return f, nil
 }

@@ -66,6 +66,7 @@ type Keeper struct {
 	room bool
 
 	counters cell.Counters // of Group
+	counts   []*os.File    // open ones of them
 	limits   palyra.Limits // that are set in Group
 	session  int           // of its launcher, where the daemon can see it
 	reports  chan Said
@@ -322,6 +323,7 @@ func (k *Keeper) bury() {
 	for r := range k.reports { // nobody reads these any more
 		cell.CloseAll(r.Files)
 	}
+	cell.CloseAll(k.counts)
 	if k.Group != nil {
 		if err := k.Group.remove(removeWithin); err != nil {
 			k.Fleet.Log.Error("a cgroup is left behind", "err", err)
