@@ -1,4 +1,4 @@
-// Package address writes down where a running daemon listens, and reads it.
+// Package address writes down where a running daemon listens, and which workspaces it has, and reads it.
 //
 // The file addr in a daemon's run directory names the directory of its sockets, and for which run directory it was
 // written, by device and inode; the directory of the sockets, where it is another one, has the same in its file of.
@@ -7,7 +7,8 @@
 // it.
 //
 // Promises: a file that others could have written is not believed; a file of another directory gives ErrOther; both
-// ends must name each other. It does not say whether anybody listens.
+// ends must name each other. It does not say whether anybody listens. Workspaces are told only as the daemon that
+// listens wrote them; whoever is not told asks it.
 package address
 
 import (

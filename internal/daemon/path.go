@@ -86,7 +86,11 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	d.work, err = workspace.New(workspace.Config{DB: d.db, Journal: d.journal, Now: now, Own: c.Own(d.stateID)})
+	d.work, err = workspace.New(workspace.Config{DB: d.db, Journal: d.journal, Now: now, Own: c.Own(d.stateID), Tell: func(all []string, known bool) {
+		if err := c.Paths.TellWorkspaces(all, known); err != nil {
+			d.Log.Warn("the list of workspaces could not be written down: commands ask for it", "error", err)
+		}
+	}})
 	if err != nil {
 		return err
 	}

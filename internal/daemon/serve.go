@@ -36,7 +36,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var once sync.Once
-	server, err := d.doors(func(by palyra.Principal) {
+	server, err := d.doors(ctx, func(by palyra.Principal) {
 		once.Do(func() {
 			d.stopped = palyra.DaemonStopped{How: "signed", By: by}
 			stop(nil)
@@ -105,7 +105,7 @@ func (d *Daemon) prune(ctx context.Context) error {
 }
 
 // doors binds the two sockets and puts every service on them; the doors that come and go have the same.
-func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
+func (d *Daemon) doors(ctx context.Context, stop func(by palyra.Principal)) (*rpc.Server, error) {
 	paths := d.Settings.Paths
 	dir := paths.SocketDir()
 	c := rpc.Config{
@@ -146,6 +146,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	if err := paths.SaveAddr(); err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
+	d.work.Told(ctx)
 	return server, nil
 }
 

@@ -49,6 +49,54 @@ func (d *daemon) count() int {
 	return len(page.Calls)
 }
 
+// The small program works in the workspace that the daemon knows at that moment, whether it finds the list or asks.
+func TestTheSmallProgramFindsTheWorkspace(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart(shipped...)
+	who := d.ownWork()
+	d.inWorkspace()
+	sub := filepath.Join(d.work, "sub")
+	if err := errors.Join(os.Mkdir(sub, 0o777), os.Chown(sub, who, who)); err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(d.home, "run", "workspaces")
+	runsIn := func(step, workspace string) {
+		t.Helper()
+		for _, way := range []string{"by the list", "asked"} {
+			if got := d.byProgram("palyra", sub, "exec", "--", "pwd"); got != "exit status 0|"+sub+"\n|" {
+				t.Errorf("%s, %s: %q", step, way, got)
+			}
+			page, err := d.client(client.OperatorDoor).Calls(t.Context(), client.CallFilter{Limit: 1})
+			if err != nil || len(page.Calls) != 1 || page.Calls[0].Plan.Workspace.Path != workspace {
+				t.Errorf("%s, %s: not in %s: %+v %v", step, way, workspace, page.Calls, err)
+			}
+			if way == "asked" {
+				continue
+			}
+			if err := os.Remove(list); err != nil {
+				t.Errorf("%s: there was no list: %v", step, err)
+			}
+		}
+	}
+	change := func(args ...string) {
+		t.Helper()
+		if out := d.byProgram("palyra", d.work, args...); !strings.HasPrefix(out, "exit status 0|") {
+			t.Fatal(out)
+		}
+	}
+	runsIn("as it was", d.work)
+	change("workspace", "add", sub)
+	runsIn("added", sub)
+	change("workspace", "remove", sub)
+	runsIn("removed", d.work)
+	d.kill()
+	if err := os.WriteFile(list, []byte("of another daemon"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.mustStart(shipped...)
+	runsIn("started again", d.work)
+}
+
 // The small program of the command prints and returns what the full one does, makes one call of it, and leaves to the
 // full one what it cannot.
 func TestBothProgramsAreOneCommand(t *testing.T) {

@@ -256,7 +256,8 @@ func TestTheThreadGoesOnAsItWas(t *testing.T) {
 	went := 0
 	for range 50 {
 		var tid int
-		if err := Do(Identity{UID: stranger, GID: stranger, Groups: []int{stranger - 1}}, func() error { tid = unix.Gettid(); return nil }); err != nil {
+		id := Identity{UID: stranger, GID: stranger, Groups: []int{stranger - 1}}
+		if err := Do(id, func() error { tid = unix.Gettid(); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", tid))

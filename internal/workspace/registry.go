@@ -48,7 +48,31 @@ func (r *Registry) Add(ctx context.Context, path, name string, by palyra.Princip
 	if err != nil {
 		return palyra.Workspace{}, fmt.Errorf("workspace: add: %w", err)
 	}
+	r.tell(ctx)
 	return w, nil
+}
+
+// Told tells, from now on, which workspaces are registered.
+func (r *Registry) Told(ctx context.Context) {
+	r.telling.Lock()
+	r.told = r.Tell != nil
+	r.telling.Unlock()
+	r.tell(ctx)
+}
+
+// tell tells what is registered now, also when whoever changed it has left.
+func (r *Registry) tell(ctx context.Context) {
+	r.telling.Lock() // or an older list could be told after a newer one
+	defer r.telling.Unlock()
+	if !r.told {
+		return
+	}
+	all, err := r.List(context.WithoutCancel(ctx))
+	paths := make([]string, 0, len(all))
+	for _, w := range all {
+		paths = append(paths, w.Path)
+	}
+	r.Tell(paths, err == nil)
 }
 
 func checkName(name string) error {
@@ -87,6 +111,7 @@ func (r *Registry) Remove(ctx context.Context, path string, by palyra.Principal,
 	if err != nil {
 		return fmt.Errorf("workspace: remove: %w", err)
 	}
+	r.tell(ctx)
 	return nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -44,6 +45,9 @@ type Config struct {
 	Journal store.Recorder
 	Now     func() time.Time
 	Own     []string // Palyra's own directories: state, config, runtime
+	// Tell is told which directories are registered, by Told and after each change; false: that is not known. May be nil,
+	// and must be where other daemons change the registry.
+	Tell func(paths []string, known bool)
 }
 
 // Registry is the registered workspaces and the rules for all of them.
@@ -53,6 +57,9 @@ type Registry struct {
 	found  *store.Memo[string, *palyra.Workspace] // by directory, the nearest one; nil: none
 	users  directory
 	passed passed
+
+	telling sync.Mutex
+	told    bool // Told was called
 }
 
 // maxFound bounds how many directories are remembered.

@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/config/home"
 )
 
 // conn is a connection to the daemon: as much of HTTP and of the Connect protocol as two of its methods take. Whatever
 // else comes is an error, after which the full program goes on.
 type conn struct {
 	fd          int
+	paths       home.Paths
 	until       time.Time // when waiting ends
 	r           *bufio.Reader
 	interrupted func() bool // says that no more is to be waited for; nil: nothing does

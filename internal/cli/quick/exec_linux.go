@@ -176,11 +176,28 @@ func (c *conn) place() (dir, cwd string, err error) {
 	if err != nil {
 		return "", "", err
 	}
+	known, written := c.paths.Workspaces()
+	if !written {
+		if known, err = c.workspaces(); err != nil {
+			return "", "", err
+		}
+	}
+	real := here
+	if to, err := filepath.EvalSymlinks(here); err == nil {
+		real = to
+	}
+	if dir, cwd = subpath.Nearest(known, real); dir == "" {
+		return here, ".", nil
+	}
+	return dir, cwd, nil
+}
+
+// workspaces asks which workspaces are registered.
+func (c *conn) workspaces() (known []string, err error) {
 	answer, err := c.unary("/palyra.v1.WorkspaceService/ListWorkspaces")
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	var known []string
 	err = fields(answer, func(number int, _ uint64, data []byte) error {
 		if number != listedWorkspace {
 			return errStrange
@@ -192,17 +209,7 @@ func (c *conn) place() (dir, cwd string, err error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return "", "", err
-	}
-	real := here
-	if to, err := filepath.EvalSymlinks(here); err == nil {
-		real = to
-	}
-	if dir, cwd = subpath.Nearest(known, real); dir == "" {
-		return here, ".", nil
-	}
-	return dir, cwd, nil
+	return known, err
 }
 
 // dial connects to the daemon of a home, or of this user's own, at the door for calls that a person types.
@@ -240,5 +247,5 @@ func dial(dir string, env []string) (*conn, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	return &conn{fd: fd, until: time.Now().Add(patience)}, nil
+	return &conn{fd: fd, paths: paths, until: time.Now().Add(patience)}, nil
 }

@@ -135,6 +135,17 @@ func (p Paths) Sockets() (agent, operator string, err error) {
 // SaveAddr writes down where the sockets are.
 func (p Paths) SaveAddr() error { return address.Save(p.Run, p.SocketDir()) }
 
+// TellWorkspaces writes down which workspaces are registered, or that it is not known.
+func (p Paths) TellWorkspaces(all []string, known bool) error {
+	if !known {
+		return address.ForgetWorkspaces(p.Run)
+	}
+	return address.SaveWorkspaces(p.Run, all)
+}
+
+// Workspaces returns those that the daemon wrote down; false: it has to be asked.
+func (p Paths) Workspaces() (all []string, known bool) { return address.Workspaces(p.Run) }
+
 // Make creates the directories the daemon needs and refuses those that others
 // could write or, where keys and sockets are, enter.
 func (p Paths) Make() error {
