@@ -86,11 +86,12 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	d.work, err = workspace.New(workspace.Config{DB: d.db, Journal: d.journal, Now: now, Own: c.Own(d.stateID), Tell: func(all []string, known bool) {
+	tell := func(all []string, known bool) {
 		if err := c.Paths.TellWorkspaces(all, known); err != nil {
 			d.Log.Warn("the list of workspaces could not be written down: commands ask for it", "error", err)
 		}
-	}})
+	}
+	d.work, err = workspace.New(workspace.Config{DB: d.db, Journal: d.journal, Now: now, Own: c.Own(d.stateID), Tell: tell})
 	if err != nil {
 		return err
 	}
