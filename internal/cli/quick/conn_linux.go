@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +21,8 @@ import (
 // else comes is an error, after which the full program goes on.
 type conn struct {
 	fd          int
+	file        *os.File // which it is
+	raw         syscall.RawConn
 	paths       home.Paths
 	until       time.Time // when waiting ends
 	r           *bufio.Reader
@@ -33,9 +37,25 @@ const (
 	maxMessage = 64 << 10
 )
 
-func (c *conn) close() { _ = unix.Close(c.fd) }
+// newConn takes a connected socket over.
+func newConn(fd int, until time.Time) (*conn, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	c := &conn{fd: fd, until: until, file: os.NewFile(uintptr(fd), "daemon")}
+	var err error
+	if c.raw, err = c.file.SyscallConn(); err != nil {
+		_ = c.file.Close()
+		return nil, err
+	}
+	return c, nil
+}
 
-// Read implements io.Reader. It waits no longer than the connection has time.
+func (c *conn) close() { _ = c.file.Close() }
+
+// Read implements io.Reader. It waits no longer than the connection has time. The runtime's poller waits, so that no
+// processor of the scheduler's does: its watcher would look at that every 20 microseconds, on a processor that the daemon
+// could use.
 func (c *conn) Read(b []byte) (int, error) {
 	for {
 		left := time.Until(c.until)
@@ -43,19 +63,19 @@ func (c *conn) Read(b []byte) (int, error) {
 			return 0, errStrange
 		}
 		const look = 20 * time.Millisecond // at the signals
-		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(min(left, look)/time.Millisecond)+1)
-		if ready <= 0 || err != nil {
-			if err != nil && !errors.Is(err, unix.EINTR) {
-				return 0, err
-			}
-			continue
-		}
-		n, err := unix.Read(c.fd, b)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
+		if err := c.file.SetReadDeadline(time.Now().Add(min(left, look))); err != nil {
 			return 0, err
+		}
+		n, err := 0, error(nil)
+		late := c.raw.Read(func(fd uintptr) bool {
+			n, err = unix.Read(int(fd), b)
+			return !errors.Is(err, unix.EAGAIN)
+		})
+		switch {
+		case errors.Is(late, os.ErrDeadlineExceeded) || late == nil && errors.Is(err, unix.EINTR):
+			continue
+		case late != nil || err != nil:
+			return 0, errors.Join(late, err)
 		case n == 0:
 			return 0, io.EOF
 		}
@@ -74,10 +94,15 @@ func (c *conn) send(method, kind, more string, body []byte) error {
 	b = append(b, body...)
 	for len(b) > 0 {
 		n, err := unix.SendmsgN(c.fd, b, nil, nil, unix.MSG_NOSIGNAL)
-		if errors.Is(err, unix.EINTR) {
+		switch {
+		case errors.Is(err, unix.EAGAIN): // it takes no more for now
+			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, -1); err != nil && !errors.Is(err, unix.EINTR) {
+				return err
+			}
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
 			return err
 		}
 		b = b[n:]

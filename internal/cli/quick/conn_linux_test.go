@@ -1,7 +1,9 @@
 package quick
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -17,7 +19,10 @@ func answered(t testing.TB, text string) *conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &conn{fd: fds[0], until: time.Now().Add(time.Minute)}
+	c, err := newConn(fds[0], time.Now().Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(c.close)
 	other := os.NewFile(uintptr(fds[1]), "other")
 	go func() {
@@ -81,7 +86,10 @@ func TestPatience(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fds[1])
-	c := &conn{fd: fds[0], until: time.Now().Add(50 * time.Millisecond)}
+	c, err := newConn(fds[0], time.Now().Add(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.close()
 	if _, err := c.unary("/x"); !errors.Is(err, errStrange) {
 		t.Errorf("%v", err)
@@ -100,4 +108,31 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("%q was an answer", text)
 		}
 	})
+}
+
+// A request that is longer than what the kernel keeps for the daemon arrives whole.
+func TestALongRequest(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newConn(fds[0], time.Now().Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := os.NewFile(uintptr(fds[1]), "other")
+	defer func() { _ = other.Close() }()
+	body, got := bytes.Repeat([]byte("x"), 4<<20), make(chan []byte, 1)
+	go func() {
+		<-time.After(50 * time.Millisecond)
+		b, _ := io.ReadAll(other)
+		got <- b
+	}()
+	if err := c.send("/x", "text/plain", "", body); err != nil {
+		t.Fatal(err)
+	}
+	c.close()
+	if b := <-got; !bytes.HasSuffix(b, body) {
+		t.Errorf("%d bytes arrived", len(b))
+	}
 }

@@ -114,7 +114,7 @@ func (c *conn) handOverTape() (int, error) {
 		return -1, err
 	}
 	_, err = unix.FcntlInt(uintptr(c.fd), unix.F_SETFD, 0)
-	return fd, err
+	return fd, errors.Join(err, unix.SetNonblock(c.fd, false))
 }
 
 // shownOnTerminal reports whether something printed goes to a terminal, where it has to be escaped.
@@ -247,5 +247,10 @@ func dial(dir string, env []string) (*conn, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	return &conn{fd: fd, paths: paths, until: time.Now().Add(patience)}, nil
+	c, err := newConn(fd, time.Now().Add(patience))
+	if err != nil {
+		return nil, err
+	}
+	c.paths = paths
+	return c, nil
 }
