@@ -90,9 +90,11 @@ func TestDecodeRefuses(t *testing.T) {
 		"", "s3:ab", "s03:abc", "s:", "n1:x", "n3:1.0", "n2:01", "l1:", "m1:s1:b", "m2:s1:bts1:at", "m2:s1:ats1:at", "tt", "x",
 		"s1:\xff", "m1:tt", "l999999999999999999999:", "n2:-0",
 	} {
-		if v, err := Decode([]byte(s)); err == nil {
+		v, err := Decode([]byte(s))
+		if err == nil {
 			t.Errorf("%q accepted as %v", s, v)
 		}
+		readsCanonical(t, s, v, err)
 	}
 }
 
@@ -121,6 +123,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, err := Decode(b)
+		readsCanonical(t, string(b), v, err)
 		if err != nil {
 			return
 		}

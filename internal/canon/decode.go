@@ -17,7 +17,7 @@ func Decode(b []byte) (any, error) {
 		return nil, err
 	}
 	if d.i != len(b) {
-		return nil, errors.New("canon: bytes after the value")
+		return nil, errRest
 	}
 	return v, nil
 }
@@ -30,7 +30,10 @@ type decoder struct {
 // most bounds what is made ahead for members that are still to be read.
 const most = 16
 
-var errShort = errors.New("canon: value cut short")
+var (
+	errShort = errors.New("canon: value cut short")
+	errRest  = errors.New("canon: bytes after the value")
+)
 
 func (d *decoder) value(depth int) (any, error) {
 	if depth > MaxDepth {
@@ -47,12 +50,9 @@ func (d *decoder) value(depth int) (any, error) {
 	case 't', 'f':
 		return tag == 't', nil
 	case 'n':
-		s, err := d.text()
+		s, err := d.number()
 		if err != nil {
 			return nil, err
-		}
-		if n, err := normal(s); err != nil || n != s {
-			return nil, fmt.Errorf("canon: number %q is not in normal form", s)
 		}
 		return json.Number(s), nil
 	case 's':
@@ -102,6 +102,30 @@ func (d *decoder) text() (string, error) {
 	return s, nil
 }
 
+func (d *decoder) number() (string, error) {
+	s, err := d.text()
+	if err != nil {
+		return "", err
+	}
+	if n, err := normal(s); err != nil || n != s {
+		return "", fmt.Errorf("canon: number %q is not in normal form", s)
+	}
+	return s, nil
+}
+
+// key reads the i-th key of a map, which is greater than the last one.
+func (d *decoder) key(i int, last string) (string, error) {
+	if d.i >= len(d.b) || d.b[d.i] != 's' {
+		return "", errors.New("canon: key is not a string")
+	}
+	d.i++
+	k, err := d.text()
+	if err == nil && i > 0 && k <= last {
+		err = errors.New("canon: keys out of order")
+	}
+	return k, err
+}
+
 func (d *decoder) list(depth int) (any, error) {
 	n, err := d.count()
 	if err != nil {
@@ -125,16 +149,9 @@ func (d *decoder) pairs(depth int) (any, error) {
 	}
 	m, last := make(map[string]any, min(n, most)), ""
 	for i := range n {
-		if d.i >= len(d.b) || d.b[d.i] != 's' {
-			return nil, errors.New("canon: key is not a string")
-		}
-		d.i++
-		k, err := d.text()
+		k, err := d.key(i, last)
 		if err != nil {
 			return nil, err
-		}
-		if i > 0 && k <= last {
-			return nil, errors.New("canon: keys out of order")
 		}
 		last = k
 		if m[k], err = d.value(depth + 1); err != nil {

@@ -13,6 +13,7 @@ import (
 // earlier document are then void, their texts are not.
 type Doc struct {
 	p     parser
+	bare  bool // strings have no quotes: the document is canonical bytes
 	nodes []node
 	order []int32  // keys of objects, in byte order
 	texts []string // that do not stand in the document as they are
@@ -51,7 +52,7 @@ func (d *Doc) Read(text string) error { return d.readAt(text, 0) }
 // readAt reads a document that stands that deep in another value.
 func (d *Doc) readAt(text string, depth int) error {
 	d.nodes, d.order, d.texts = d.nodes[:0], d.order[:0], d.texts[:0]
-	d.p = parser{b: text}
+	d.p, d.bare = parser{b: text}, false
 	if len(text) > maxDoc {
 		return errors.New("canon: the document is too long")
 	}
@@ -71,7 +72,7 @@ func (d *Doc) readAt(text string, depth int) error {
 // readPart reads the value that begins there in a text, that deep in another one, and returns where it ends.
 func (d *Doc) readPart(text string, from, depth int) (end int, err error) {
 	d.nodes, d.order, d.texts = d.nodes[:0], d.order[:0], d.texts[:0]
-	d.p = parser{b: text, i: from}
+	d.p, d.bare = parser{b: text, i: from}, false
 	if from >= len(text) || text[from] <= ' ' {
 		return 0, d.p.bad("not a JSON value")
 	}
@@ -219,10 +220,7 @@ func (d *Doc) member(depth int) error {
 func (d *Doc) sort(at int) error {
 	start := len(d.order)
 	d.nodes[at].order = int32(start)
-	for i, n := int32(at)+1, d.nodes[at].size; n > 0; n-- {
-		d.order = append(d.order, i)
-		i = d.nodes[i+1].next
-	}
+	d.addKeys(at)
 	keys := d.order[start:]
 	slices.SortFunc(keys, func(a, b int32) int { return strings.Compare(d.textOf(a), d.textOf(b)) })
 	for i := 1; i < len(keys); i++ {
@@ -233,12 +231,20 @@ func (d *Doc) sort(at int) error {
 	return nil
 }
 
+// addKeys adds the keys of an object to the order as they stand.
+func (d *Doc) addKeys(at int) {
+	for i, n := int32(at)+1, d.nodes[at].size; n > 0; n-- {
+		d.order = append(d.order, i)
+		i = d.nodes[i+1].next
+	}
+}
+
 // textOf is the text of a string, a number, true or false.
 func (d *Doc) textOf(i int32) string {
 	switch n := &d.nodes[i]; {
 	case n.odd:
 		return d.texts[n.size]
-	case n.kind == String:
+	case n.kind == String && !d.bare:
 		return d.p.b[n.from+1 : n.to-1]
 	default:
 		return d.p.b[n.from:n.to]

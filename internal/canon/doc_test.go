@@ -42,10 +42,38 @@ func agrees(t *testing.T, d *Doc, text string) {
 		t.Errorf("%q is %q, not %q", text, b[1:], want)
 	}
 	same(t, d.Root(), v)
+	readsCanonical(t, string(want), v, nil)
+}
+
+// readsCanonical holds what a Doc makes of canonical bytes against what Decode makes of them.
+func readsCanonical(t *testing.T, b string, want any, wrong error) {
+	t.Helper()
+	var d Doc
+	if err := d.ReadCanonical(b); (err == nil) != (wrong == nil) {
+		t.Fatalf("%q: %v, and Decode says %v", b, err, wrong)
+	}
+	if wrong != nil {
+		if d.Root().Kind() != Nothing {
+			t.Errorf("%q: refused, and yet something is there", b)
+		}
+		return
+	}
+	if got := string(d.AppendCanonical(nil)); got != b {
+		t.Errorf("%q is written as %q", b, got)
+	}
+	alike(t, d.Root(), want)
 }
 
 // same holds a value against what Parse made of it.
 func same(t *testing.T, v Value, want any) {
+	t.Helper()
+	alike(t, v, want)
+	if again, err := Parse([]byte(v.Raw())); err != nil {
+		t.Errorf("%q (%v) is no value: %v", v.Raw(), again, err)
+	}
+}
+
+func alike(t *testing.T, v Value, want any) {
 	t.Helper()
 	ok := true
 	switch want := want.(type) {
@@ -65,19 +93,19 @@ func same(t *testing.T, v Value, want any) {
 		items := slices.Collect(v.Items())
 		if ok = v.Kind() == List && len(items) == len(want) && v.Len() == len(want); ok {
 			for i, item := range items {
-				same(t, item, want[i])
+				alike(t, item, want[i])
 			}
 		}
 	case map[string]any:
 		members := maps.Collect(v.Members())
 		if ok = v.Kind() == Object && len(members) == len(want) && v.Len() == len(want); ok {
 			for name, member := range members {
-				same(t, member, want[name])
+				alike(t, member, want[name])
 			}
 		}
 	}
-	if again, err := Parse([]byte(v.Raw())); !ok || err != nil {
-		t.Errorf("%q (%v) is not %v, or its text is no value: %v", v.Raw(), again, want, err)
+	if !ok {
+		t.Errorf("%q is not %v", v.Raw(), want)
 	}
 }
 

@@ -19,7 +19,7 @@ func (v Value) Kind() Kind {
 	return v.d.nodes[v.i].kind
 }
 
-// Raw is the JSON text of the value as it stands in the document.
+// Raw is the text of the value as it stands in the document.
 func (v Value) Raw() string {
 	if v.d == nil {
 		return ""
@@ -41,7 +41,7 @@ func (v Value) Bool() (is, ok bool) {
 	if v.Kind() != Bool {
 		return false, false
 	}
-	return v.Raw() == "true", true
+	return v.d.p.b[v.d.nodes[v.i].from] == 't', true
 }
 
 // Int is a whole number; false where the value is none or too large.

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // Limits of the analysis. A larger command is unknown.
@@ -104,7 +105,7 @@ func searchDirs(p palyra.Plan) []string {
 
 // writableByOthers reports whether a directory is one that the workspace or any user can put files into.
 func writableByOthers(workspace, dir string) bool {
-	clean := path.Clean(dir)
+	clean := subpath.Clean(dir)
 	return !path.IsAbs(dir) || anchors(workspace, clean) || scratch(clean)
 }
 

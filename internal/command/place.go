@@ -50,7 +50,7 @@ func (s scope) pathsFrom(p string) []string {
 		return []string{p}
 	}
 	if path.IsAbs(p) {
-		return []string{path.Clean(p)}
+		return []string{subpath.Clean(p)}
 	}
 	var out []string
 	for _, d := range s.dirs {

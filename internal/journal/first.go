@@ -20,25 +20,32 @@ var callMarks = strings.TrimSuffix(strings.Repeat("?,", maxCalls), ",")
 // Raw is an entry as its row has it, not yet read: a caller who looks up many of them reads them on every core.
 type Raw []byte
 
-// Body reads the entry's body. One that was too long to be kept is nil.
-func (r Raw) Body() (map[string]any, error) {
-	text, err := pack.AppendLine(nil, r)
+// Body reads the entry's body, with a document and a buffer that are used again, and returns the buffer. A body that
+// was too long to be kept is Nothing.
+func (r Raw) Body(d *canon.Doc, buffer []byte) (body canon.Value, _ []byte, err error) {
+	if buffer, err = pack.AppendLine(buffer[:0], r); err == nil {
+		err = d.ReadCanonical(string(buffer))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("journal: entry: %w", err)
+		return body, buffer, fmt.Errorf("journal: entry: %w", err)
 	}
-	v, err := canon.Decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("journal: entry: %w", err)
+	body = member(d.Root(), "body")
+	if body.Kind() != canon.Object {
+		return canon.Value{}, buffer, errors.New("journal: an entry without a body")
 	}
-	entry, _ := v.(map[string]any)
-	body, ok := entry["body"].(map[string]any)
-	if !ok {
-		return nil, errors.New("journal: an entry without a body")
+	if cut, _ := member(body, "truncated").Bool(); cut {
+		return canon.Value{}, buffer, nil
 	}
-	if cut, _ := body["truncated"].(bool); cut {
-		return nil, nil
+	return body, buffer, nil
+}
+
+func member(v canon.Value, name string) canon.Value {
+	for k, one := range v.Members() {
+		if k == name {
+			return one
+		}
 	}
-	return body, nil
+	return canon.Value{}
 }
 
 // Of returns the entries of a kind about each of the calls, at most 256 of them, oldest first.

@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/internal/approval"
+	"palyra/internal/canon"
 	"palyra/internal/journal"
 	"palyra/internal/policy"
 	"palyra/internal/policy/replay"
@@ -32,7 +33,7 @@ func (r *reader) records(row run.Past, lines []journal.Raw, e approval.Ended, d 
 	if err != nil {
 		return []replay.Record{{Call: row.ID, Gap: GapRow}}
 	}
-	call := r.record(row, t, lines, e)
+	call := r.record(row, t, lines, e, d)
 	if t.keep == nil || call.Gap != "" {
 		return []replay.Record{call}
 	}
@@ -61,7 +62,7 @@ func (r *reader) keep(call replay.Record, raw []byte) replay.Record {
 
 // record is a call as it was judged first, and what people answered.
 func (r *reader) record(
-	row run.Past, t *told, lines []journal.Raw, e approval.Ended,
+	row run.Past, t *told, lines []journal.Raw, e approval.Ended, d *desk,
 ) replay.Record {
 	gap := replay.Record{Call: row.ID}
 	if t.digest == "" {
@@ -71,7 +72,7 @@ func (r *reader) record(
 		}
 		return gap
 	}
-	first, why := firstVerdict(lines)
+	first, why := d.firstVerdict(lines)
 	if why != "" {
 		gap.Gap = why
 		return gap
@@ -236,37 +237,64 @@ func readIf(raw []byte, v any) error {
 }
 
 // firstVerdict finds how a call was judged before anybody answered.
-func firstVerdict(lines []journal.Raw) (first palyra.CallJudged, gap string) {
+func (d *desk) firstVerdict(lines []journal.Raw) (first palyra.CallJudged, gap string) {
 	for _, raw := range lines {
-		body, err := raw.Body()
-		switch again, _ := body["again"].(bool); {
-		case err != nil:
+		var body canon.Value
+		var err error
+		body, d.line, err = raw.Body(&d.doc, d.line)
+		if err != nil {
 			return first, GapVerdict
-		case body == nil:
+		}
+		if body.Kind() == canon.Nothing {
 			return first, GapCut
-		case !again:
-			return judgedWords(body), ""
+		}
+		first, again := judgedWords(body)
+		if !again {
+			return first, ""
 		}
 	}
 	return first, GapVerdict
 }
 
-// judgedWords is the body of a call.judged line. A missing member is empty, and an unknown effect denies.
-func judgedWords(body map[string]any) (j palyra.CallJudged) {
-	text := func(name string) string { s, _ := body[name].(string); return s }
-	_ = j.Effect.UnmarshalText([]byte(text("effect")))
-	j.Call, j.Plan, j.Risk = palyra.CallID(text("call_id")), palyra.Digest(text("plan_digest")), palyra.RiskLevel(text("risk"))
-	j.Bundle, j.Snapshot = palyra.Digest(text("bundle_digest")), palyra.Digest(text("snapshot_digest"))
-	j.Policies, j.Labels, j.Device = texts[string](body["policies"]), texts[string](body["labels"]), text("device_id")
-	j.Roles, j.Owner = texts[palyra.Role](body["roles"]), texts[palyra.Role](body["owner_roles"])
-	return j
+// judgedWords is the body of a call.judged line, and whether it is of a later judgement. A member that is missing or of
+// another kind is empty, and an unknown effect denies.
+func judgedWords(body canon.Value) (j palyra.CallJudged, again bool) {
+	for name, v := range body.Members() {
+		text, _ := v.Text()
+		switch name {
+		case "again":
+			again, _ = v.Bool()
+		case "effect":
+			_ = j.Effect.UnmarshalText([]byte(text))
+		case "call_id":
+			j.Call = palyra.CallID(text)
+		case "plan_digest":
+			j.Plan = palyra.Digest(text)
+		case "risk":
+			j.Risk = palyra.RiskLevel(text)
+		case "bundle_digest":
+			j.Bundle = palyra.Digest(text)
+		case "snapshot_digest":
+			j.Snapshot = palyra.Digest(text)
+		case "policies":
+			j.Policies = texts[string](v)
+		case "labels":
+			j.Labels = texts[string](v)
+		case "device_id":
+			j.Device = text
+		case "roles":
+			j.Roles = texts[palyra.Role](v)
+		case "owner_roles":
+			j.Owner = texts[palyra.Role](v)
+		}
+	}
+	return j, again
 }
 
 // texts is a list in a body.
-func texts[T ~string](v any) (out []T) {
-	list, _ := v.([]any)
-	for _, one := range list {
-		s, _ := one.(string)
+func texts[T ~string](v canon.Value) (out []T) {
+	for one := range v.Items() {
+		s, _ := one.Text()
 		out = append(out, T(s))
 	}
 	return out

@@ -33,6 +33,7 @@ type desk struct {
 	tools     *tools
 	doc       canon.Doc
 	canonical []byte
+	line      []byte // of the journal
 	row       *canon.Known[taken[told]]
 	plan      *canon.Known[taken[palyra.Plan]]
 	who       *canon.Known[taken[palyra.Proposer]]

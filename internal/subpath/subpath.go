@@ -31,7 +31,7 @@ func Rel(dir, p string) (string, bool) {
 	if dir == "" || p == "" {
 		return "", false
 	}
-	dir, p = path.Clean(dir), path.Clean(p)
+	dir, p = Clean(dir), Clean(p)
 	switch {
 	case dir == p:
 		return ".", true
@@ -43,6 +43,14 @@ func Rel(dir, p string) (string, bool) {
 		return "", false
 	}
 	return p[len(dir)+1:], true
+}
+
+// Clean is path.Clean, which takes long to see that there is nothing to do.
+func Clean(p string) string {
+	if p == "" || p[0] == '.' || len(p) > 1 && p[len(p)-1] == '/' || strings.Contains(p, "//") || strings.Contains(p, "/.") {
+		return path.Clean(p)
+	}
+	return p
 }
 
 // leadsUp reports whether a clean relative path begins by leaving where it starts. After a directory

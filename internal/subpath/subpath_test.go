@@ -91,3 +91,19 @@ func FuzzRel(f *testing.F) {
 		}
 	})
 }
+
+func TestCleanIsPathClean(t *testing.T) {
+	parts := []string{"", "/", ".", "..", "a", ".a", "a.", "...", "é"}
+	var all func(p string, n int)
+	all = func(p string, n int) {
+		if got := Clean(p); got != path.Clean(p) {
+			t.Errorf("%q is %q, not %q", p, got, path.Clean(p))
+		}
+		for _, more := range parts {
+			if n > 0 {
+				all(p+more, n-1)
+			}
+		}
+	}
+	all("", 5)
+}

@@ -71,3 +71,40 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d tools are remembered", n)
 	}
 }
+
+// A command or a program that differs in one word only is not taken for the other one.
+func TestMemoryTellsCommandsApart(t *testing.T) {
+	m := &Memory{}
+	base := palyra.Command{Class: palyra.CommandWrite, Understood: true, Programs: []string{"a"}}
+	change := func(f func(*palyra.Command)) palyra.Command {
+		c := base
+		f(&c)
+		return c
+	}
+	for range 2 {
+		for i, c := range []palyra.Command{
+			base,
+			change(func(c *palyra.Command) { c.Class = palyra.CommandReadOnly }),
+			change(func(c *palyra.Command) { c.Understood = false }),
+			change(func(c *palyra.Command) { c.Shell = true }),
+			change(func(c *palyra.Command) { c.RunsCode = true }),
+			change(func(c *palyra.Command) { c.Loopback = true }),
+			change(func(c *palyra.Command) { c.Programs = []string{"b"} }),
+			change(func(c *palyra.Command) { c.Programs = []string{"a", "b"} }),
+			change(func(c *palyra.Command) { c.Outside = []string{"/x"} }),
+			{Class: palyra.CommandUnknown},
+		} {
+			if got, want := m.Command(&c), newCommandRecord(c); !got.Equal(want) {
+				t.Errorf("%d: %v, not %v", i, got, want)
+			}
+		}
+		for i, e := range []palyra.Executable{{Path: "/a"}, {Path: "/b"}, {Path: "/a", Digest: "d"}, {Path: "/a", Digest: "d", Sealed: true}} {
+			if got, want := m.Executable(e), Executable(e); !got.Equal(want) {
+				t.Errorf("%d: %v, not %v", i, got, want)
+			}
+		}
+		if m.Executable(palyra.Executable{}) != nil {
+			t.Error("no program is one")
+		}
+	}
+}

@@ -14,6 +14,8 @@ type Memory struct {
 	tools   Kept[palyra.ToolName, *Callee]
 	places  Kept[string, cedar.Entity]
 	labels  Kept[string, Labels]
+	words   Kept[commandWords, cedar.Value]
+	runs    Kept[palyra.Executable, cedar.Value]
 }
 
 // most bounds what is kept of a kind: names come from callers, who must not fill the memory. When there are more,

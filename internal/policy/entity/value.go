@@ -79,6 +79,33 @@ func Command(c *palyra.Command) cedar.Value {
 	return newCommandRecord(*c)
 }
 
+// commandWords are what the record of most commands is made of: one program, which stays in the workspace.
+type commandWords struct {
+	class                                 palyra.CommandClass
+	understood, shell, runsCode, loopback bool
+	program                               string
+}
+
+// Command is what the words of a command tell.
+func (m *Memory) Command(c *palyra.Command) cedar.Value {
+	if m == nil || len(c.Programs) != 1 || len(c.Outside) > 0 {
+		return Command(c)
+	}
+	return m.words.get(commandWords{c.Class, c.Understood, c.Shell, c.RunsCode, c.Loopback, c.Programs[0]}, always,
+		func() cedar.Value { return Command(c) })
+}
+
+// Executable is the file that runs.
+func (m *Memory) Executable(e palyra.Executable) cedar.Value {
+	if m == nil {
+		return Executable(e)
+	}
+	return m.runs.get(e, always, func() cedar.Value { return Executable(e) })
+}
+
+// always says of what is kept by all the words it was made of that it is right.
+func always(cedar.Value) bool { return true }
+
 func newCommandRecord(c palyra.Command) cedar.Value {
 	return cedar.NewRecord(cedar.RecordMap{
 		"class": cedar.String(c.Class), "understood": cedar.Boolean(c.Understood), "shell": cedar.Boolean(c.Shell),
