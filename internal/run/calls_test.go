@@ -80,7 +80,7 @@ func TestKeyJoinsACallUnderWay(t *testing.T) {
 func TestClientGoesAwayCallGoesOn(t *testing.T) {
 	w := newWorld(t)
 	ctx, leave := context.WithCancel(t.Context())
-	ch := w.call(ctx, w.proposal(`{"ask":true}`))
+	ch := w.call(ctx, w.proposal(`{"ask":true,"hold":true}`))
 	id := <-w.parts.asked
 	leave()
 	if r := <-ch; !errors.Is(r.err, context.Canceled) {
@@ -94,6 +94,9 @@ func TestClientGoesAwayCallGoesOn(t *testing.T) {
 	<-w.parts.started
 	if n := w.calls.Running(); n != 1 {
 		t.Errorf("%d calls run", n)
+	}
+	if err := w.calls.Cancel(t.Context(), calls[0].ID); err != nil {
+		t.Errorf("it ended before it was told to: %v", err)
 	}
 }
 
