@@ -100,9 +100,23 @@ type space struct {
 	bytes, names uint64
 }
 
-// follow checks the file systems in a goroutine of its own, until the watch is over: one that
-// does not answer must not hold up the cell.
-func (d *disk) follow(paths []string, every time.Duration) {
+// patient is how long the run waits until the file systems have said how much is free: what it has filled by then
+// would count as filled before.
+const patient = time.Second
+
+// watched follows file systems in a goroutine of its own, until the watch is over: one that does not answer must not
+// hold up the cell.
+func (d *disk) watched(paths []string, every time.Duration) {
+	known := make(chan struct{})
+	go d.follow(paths, every, known)
+	select {
+	case <-known:
+	case <-time.After(patient):
+	}
+}
+
+// follow closes known when it has seen how much is free.
+func (d *disk) follow(paths []string, every time.Duration, known chan<- struct{}) {
 	spaces := make([]space, 0, len(paths))
 	for _, p := range paths {
 		if s, ok := spaceOf(p); ok {
@@ -110,6 +124,7 @@ func (d *disk) follow(paths []string, every time.Duration) {
 			spaces = append(spaces, s)
 		}
 	}
+	close(known)
 	for len(spaces) > 0 {
 		for _, s := range spaces {
 			if s.short() {

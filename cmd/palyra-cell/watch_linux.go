@@ -279,7 +279,7 @@ func (w *watch) set(limits cell.Watch) error {
 	}
 	w.limits = limits
 	if limits.Disk > 0 {
-		go w.disk.follow(limits.Disks, w.every())
+		w.disk.watched(limits.Disks, w.every())
 	}
 	return nil
 }
