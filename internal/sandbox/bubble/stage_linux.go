@@ -122,8 +122,7 @@ func (b *Backend) unstageable(workspace string, uid, gid int64) string {
 	if unix.Statfs(workspace, &fs) != nil || !clocked(fs.Type) {
 		return "its file system"
 	}
-	info, err := b.templates.Mounts()
-	if err != nil || len(bwrap.MountsBelow(info, workspace)) > 0 {
+	if mounted, err := b.templates.Below(workspace); err != nil || len(mounted) > 0 {
 		return "file systems are mounted in it"
 	}
 	for _, dir := range []string{workspace, filepath.Join(workspace, ".git")} {

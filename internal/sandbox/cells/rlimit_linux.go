@@ -60,7 +60,8 @@ func (k *Keeper) Rlimits(l palyra.Limits, tasks int64) []cell.Rlimit {
 	if !k.room {
 		return all
 	}
-	return slices.DeleteFunc(all, func(l cell.Rlimit) bool { return slices.Contains(k.RoomRlimits(), l) })
+	has := k.RoomRlimits()
+	return slices.DeleteFunc(all, func(l cell.Rlimit) bool { return slices.Contains(has, l) })
 }
 
 // RoomRlimits are those of everything in a room, from the beginning: the filter lets nobody set them.

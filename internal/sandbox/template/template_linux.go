@@ -66,6 +66,9 @@ type Set struct {
 	byKey  map[string]*Template
 	begun  map[string]chan struct{} // closed when the one under way is there, or is not
 	closed bool
+
+	mounted string              // the mounts of which inside is
+	inside  map[string][]string // mount points by the directory that they are in
 }
 
 // Config is what a Set needs.
@@ -80,9 +83,6 @@ type Config struct {
 func NewSet(c Config) *Set {
 	return &Set{config: c, byKey: map[string]*Template{}, begun: map[string]chan struct{}{}}
 }
-
-// Mounts is what is mounted on this machine, as the kernel tells it.
-func (s *Set) Mounts() (string, error) { return s.mounts.Text() }
 
 // keyOf is equal for rooms that can be made from one template.
 func keyOf(r bwrap.Room) string {
@@ -247,18 +247,31 @@ func (t *Template) Fresh(r bwrap.Room) bool {
 	if err != nil || view != t.view {
 		return false
 	}
-	below, err := t.set.below(r.Workspace)
+	below, err := t.set.Below(r.Workspace)
 	return err == nil && slices.Equal(below, t.below)
 }
 
-// below lists the mount points in a directory.
-func (s *Set) below(dir string) ([]string, error) {
+// Below lists the mount points in a directory, as they are now. Nobody changes the list.
+func (s *Set) Below(dir string) ([]string, error) {
 	text, err := s.mounts.Text()
 	if err != nil {
 		return nil, err
 	}
-	return bwrap.MountsBelow(text, dir), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text != s.mounted || len(s.inside) >= mostInside {
+		s.mounted, s.inside = text, map[string][]string{}
+	}
+	points, known := s.inside[dir]
+	if !known {
+		points = bwrap.MountsBelow(text, dir)
+		s.inside[dir] = points
+	}
+	return points, nil
 }
+
+// mostInside is how many directories are remembered with what is mounted in them.
+const mostInside = 256
 
 // make has bubblewrap build one, as the workspace's owner. It is in none of the cgroups of runs.
 func (s *Set) make(ctx context.Context, r bwrap.Room, key string) (*Template, error) {
@@ -269,7 +282,7 @@ func (s *Set) make(ctx context.Context, r bwrap.Room, key string) (*Template, er
 	t := &Template{set: s, key: key, shows: identities(r), Hides: p.Places.Hidden(), made: time.Now(), used: time.Now(), users: 1}
 	var err error
 	if t.view, err = p.View(); err == nil {
-		t.below, err = s.below(r.Workspace)
+		t.below, err = s.Below(r.Workspace)
 	}
 	if err != nil {
 		return nil, refusal.SpawnFailed("what the system looks like cannot be told").WithCause(err)
