@@ -3,8 +3,8 @@
 //
 // Promises: it is the frame that the terminal UI itself draws then, letter by letter; nothing in it is known of the daemon,
 // and it says so. Where the terminal UI cannot be started the screen from before is back. In the few milliseconds until it
-// hears signals a Ctrl-C does nothing and can be pressed again, and another signal ends it with the screen drawn; so does
-// a palyra-tui of an older version, which knows nothing of this screen.
+// hears signals a Ctrl-C does nothing and can be pressed again, and another signal ends it with the screen drawn. A palyra-tui
+// of another version that does not take the line goes back to the screen from before and says so.
 package opening
 
 import (
@@ -194,9 +194,9 @@ func Marked(args []string) []string {
 	return append(args[:len(args):len(args)], drawn+strconv.Itoa(os.Getpid()))
 }
 
-// Unmarked are arguments as they were typed, and whether this process drew the screen before.
+// Unmarked are a program's name and arguments as they were typed, and whether this process drew the screen before.
 func Unmarked(args []string) (rest []string, was bool) {
-	if n := len(args) - 1; n >= 0 && args[n] == drawn+strconv.Itoa(os.Getpid()) {
+	if n := len(args) - 1; n > 0 && args[n] == drawn+strconv.Itoa(os.Getpid()) {
 		return args[:n], true
 	}
 	return args, false

@@ -28,13 +28,15 @@ func TestPlain(t *testing.T) {
 
 // Only the process that drew it goes on with the screen.
 func TestMarked(t *testing.T) {
-	args := []string{"tui", "--bell"}
-	marked := opening.Marked(args[:1])
-	if rest, was := opening.Unmarked(marked); !was || !slices.Equal(rest, args[:1]) || args[1] != "--bell" {
+	args := []string{"palyra", "tui", "--bell"}
+	marked := opening.Marked(args[:2])
+	if rest, was := opening.Unmarked(marked); !was || !slices.Equal(rest, args[:2]) || args[2] != "--bell" {
 		t.Errorf("%q: %q %t", marked, rest, was)
 	}
 	pid := strconv.Itoa(os.Getpid())
-	for _, typed := range [][]string{nil, {"tui"}, {"tui", "--drawn=1" + pid}, {"tui", "--drawn="}, {"--drawn=" + pid, "tui"}} {
+	for _, typed := range [][]string{
+		nil, {"tui"}, {"tui", "--drawn=1" + pid}, {"tui", "--drawn="}, {"--drawn=" + pid, "tui"}, {"--drawn=" + pid},
+	} {
 		if rest, was := opening.Unmarked(typed); was || !slices.Equal(rest, typed) {
 			t.Errorf("%q: %q %t", typed, rest, was)
 		}

@@ -15,8 +15,10 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"palyra"
 	"palyra/internal/cli/changes"
@@ -38,17 +40,38 @@ func Run(version string) int {
 		os.Args = args
 		endAtSecond()
 	}
+	if drawn && !takes(args[1:]) { // the small program is of another version
+		opening.Leave(os.Stdout)
+		drawn = false
+	}
 	return root.Run(version, parts{drawn}.commands)
 }
 
-// endAtSecond ends the process at the second Ctrl-C: it was started with that ignored, so nothing else would.
+// takes reports whether arguments are a line of the terminal UI, and nothing has to be said about them.
+func takes(args []string) bool {
+	cmd, rest, err := parts{}.commands(&invocation.Invocation{}, args...).Find(args)
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err == nil {
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	return err == nil && cmd.Name() == "tui"
+}
+
+// endAtSecond ends the process at the second signal, with the terminal as it was: Ctrl-C it was started with ignored, so
+// nothing else would, and another signal would leave the screen as it is.
 func endAtSecond() {
+	was, err := term.GetState(int(os.Stdin.Fd()))
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
 		<-signals
 		opening.Leave(os.Stdout)
+		if err == nil {
+			_ = term.Restore(int(os.Stdin.Fd()), was)
+		}
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
 			_ = self.Kill()
 		}

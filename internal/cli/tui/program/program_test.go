@@ -23,16 +23,13 @@ func TestPlainLinesAreTaken(t *testing.T) {
 		if ok, _ := opening.Plain(args); !ok {
 			t.Errorf("%s: nothing is drawn", line)
 		}
-		root := parts{}.commands(&invocation.Invocation{}, args...)
-		cmd, rest, err := root.Find(args)
-		if err == nil {
-			err = cmd.ParseFlags(rest)
+		if !takes(args) {
+			t.Errorf("%s: it is not taken", line)
 		}
-		if err == nil {
-			err = cmd.ValidateArgs(cmd.Flags().Args())
-		}
-		if err != nil || cmd.Name() != "tui" {
-			t.Errorf("%s: %s, %v", line, cmd.Name(), err)
+	}
+	for _, line := range []string{"tui --of-a-later-version", "tui more", "--later tui", "status", "", "runs list"} {
+		if takes(strings.Fields(line)) {
+			t.Errorf("%s: the screen would stay", line)
 		}
 	}
 }
