@@ -135,15 +135,32 @@ func (c *Crib) lay(f *process) (*process, error) {
 
 // fork makes the first process of a room off the crib.
 func (c *Crib) fork(f *process, spaces uintptr) (pid int, err error) {
+	f, top, err := c.ready(f)
+	if err != nil {
+		return 0, err
+	}
+	return forked(func() uintptr { return divide(f, spaces|uintptr(unix.SIGCHLD), top) })
+}
+
+// launcher makes a launcher off the crib, so that there is little to take down when it becomes the program.
+func (c *Crib) launcher(f *process) (pid int, err error) {
+	f, top, err := c.ready(f)
+	if err != nil {
+		return 0, err
+	}
+	return forked(func() uintptr { return divideInto(f, top) })
+}
+
+// ready lays a process into the crib, and returns where its stack begins.
+func (c *Crib) ready(f *process) (laid *process, top uintptr, err error) {
 	if c.forks%hideAgain == 0 {
 		if err := c.hide(); err != nil {
-			return 0, fmt.Errorf("first: memory: %w", err)
+			return nil, 0, fmt.Errorf("first: memory: %w", err)
 		}
 	}
 	c.forks++
-	if f, err = c.lay(f); err != nil {
-		return 0, fmt.Errorf("first: crib: %w", err)
+	if laid, err = c.lay(f); err != nil {
+		return nil, 0, fmt.Errorf("first: crib: %w", err)
 	}
-	top := uintptr(unsafe.Pointer(&c.memory[0])) + cribSize
-	return forked(func() uintptr { return divide(f, spaces|uintptr(unix.SIGCHLD), top-cribTLS) })
+	return laid, uintptr(unsafe.Pointer(&c.memory[0])) + cribSize - cribTLS, nil
 }

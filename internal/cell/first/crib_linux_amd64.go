@@ -1,6 +1,10 @@
 package first
 
-import "golang.org/x/sys/unix"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 const cribs = true
 
@@ -13,6 +17,23 @@ const cribs = true
 func divide(f *process, flags, top uintptr) uintptr {
 	f.nr = unix.SYS_CLONE
 	f.args[0], f.args[1], f.args[2], f.args[3], f.args[4] = flags|unix.CLONE_SETTLS, top-64, 0, 0, top+64
+	rawApart(&f.syscallArgs, f)
+	return f.result
+}
+
+// divideInto is divide for a launcher, which can be born in a cgroup.
+//
+//go:nosplit
+//go:norace
+//go:noinline
+func divideInto(f *process, top uintptr) uintptr {
+	if f.clone.flags == 0 {
+		return divide(f, uintptr(unix.SIGCHLD), top)
+	}
+	f.clone.flags |= unix.CLONE_SETTLS
+	f.clone.tls, f.clone.stack, f.clone.stackSize = uint64(top+64), uint64(top-cribStack), cribStack-64
+	f.nr = unix.SYS_CLONE3
+	f.args[0], f.args[1] = uintptr(unsafe.Pointer(&f.clone)), unsafe.Sizeof(f.clone)
 	rawApart(&f.syscallArgs, f)
 	return f.result
 }

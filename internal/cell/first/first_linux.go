@@ -100,12 +100,15 @@ func (f *process) sys(nr, a, b, c, d, e, g uintptr) uintptr {
 	return f.result
 }
 
-// alive is the whole life of the process. It is no method, so that assembly calls it without one more frame between: the
+// alive is the whole life of the process, or of a launcher off a crib. It is no method, so that assembly calls it without one more frame between: the
 // linker bounds all of them together, also where fuzzing makes them larger.
 //
 //go:nosplit
 //go:norace
 func alive(f *process) {
+	if f.shared != 0 {
+		f.launch()
+	}
 	if step, e := f.settle(); e != 0 {
 		f.say(makerFD, step, e)
 		f.exit()

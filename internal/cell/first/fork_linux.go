@@ -123,6 +123,9 @@ func newProcess(r *cell.Room, w Who, line, maker *os.File) *process {
 func (f *process) point() {
 	f.iov.Base = &f.packet[0]
 	f.message.Iov, f.message.Iovlen, f.message.Control = &f.iov, 1, &f.control[0]
+	if len(f.filter) == 0 {
+		return // a launcher's comes later
+	}
 	f.prog = unix.SockFprog{Len: uint16(len(f.filter) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&f.filter[0]))}
 }
 

@@ -15,6 +15,7 @@ import (
 type Launcher struct {
 	process *process
 	memory  []byte // shared with it
+	crib    *Crib
 }
 
 // mostImage is enough for the image of any Spec. The kernel gives the memory when it is written to.
@@ -38,8 +39,7 @@ func (l *Launcher) Fork(line, daemon, into *os.File, lastCap uintptr, clears boo
 		capHeader: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3},
 		how:       unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS},
 	}
-	f.iov.Base = &f.packet[0]
-	f.message.Iov, f.message.Iovlen, f.message.Control = &f.iov, 1, &f.control[0]
+	f.point()
 	f.set("/proc/self/oom_score_adj", "500", cell.StepNone) // when memory runs out the program goes first
 	// Should the host's core pattern ignore the core limit, the dump holds nothing of the program's memory. The program
 	// inherits the setting, and Landlock keeps it from changing it.
@@ -53,6 +53,12 @@ func (l *Launcher) Fork(line, daemon, into *os.File, lastCap uintptr, clears boo
 	f.clone.exitSignal = uint64(unix.SIGCHLD)
 	l.process = f
 	defer runtime.KeepAlive(into)
+	if l.crib, err = NewCrib(); err != nil {
+		return 0, err
+	}
+	if l.crib != nil {
+		return l.crib.launcher(f)
+	}
 	return forked(func() uintptr { return part(f) })
 }
 
