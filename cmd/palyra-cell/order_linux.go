@@ -127,6 +127,7 @@ func (s *supervisor) become(files []*os.File) {
 		return
 	}
 	s.became = true
+	s.watch.keep(&spec.Watch.Counters)
 	if err = s.launcher.Load(cell.LauncherImage(&spec, !isAlready(spec.Identity))); err == nil {
 		err = s.launcher.Become(s.link)
 	}

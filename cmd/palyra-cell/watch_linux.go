@@ -32,8 +32,9 @@ type watch struct {
 	limits cell.Watch
 	tree   *tree
 	page   int64
-	extra  handed // counters that came with a room
-	places []int  // the room's file systems in memory
+	extra  handed         // counters that came with a room
+	kept   map[string]int // counters that are open, by their paths
+	places []int          // the room's file systems in memory
 	disk   disk
 	on     bool // of a room: its limits are known
 
@@ -257,6 +258,10 @@ func (w *watch) counter(path, name string) (int64, bool) {
 
 // read reads a counter, by its path or from the descriptor that came with the room.
 func (w *watch) read(path string) ([]byte, error) {
+	if fd, ok := w.kept[path]; ok {
+		n, err := unix.Pread(fd, w.tree.buf, 0)
+		return w.tree.buf[:max(n, 0)], err
+	}
 	i, extra := cell.ExtraIndex(path)
 	if !extra {
 		return w.tree.file(path)
@@ -266,6 +271,16 @@ func (w *watch) read(path string) ([]byte, error) {
 	}
 	n, err := unix.Pread(int(w.extra.files[i].Fd()), w.tree.buf, 0)
 	return w.tree.buf[:max(n, 0)], err
+}
+
+// keep opens counters ahead. One that cannot be opened now is opened when it is read.
+func (w *watch) keep(c *cell.Counters) {
+	w.kept = map[string]int{}
+	for _, path := range []string{c.OOM, c.PidsMax, c.PeakBytes, c.PeakPids, c.CPUNanos, c.CPUMicros} {
+		if fd, err := unix.Openat(w.tree.proc, path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil && path != "" {
+			w.kept[path] = fd
+		}
+	}
 }
 
 // set takes the limits of a Spec. It refuses counters that did not come with the room: they would

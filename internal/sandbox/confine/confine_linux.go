@@ -18,6 +18,8 @@ type Driver struct {
 	holds palyra.Enforcement // for every run, with the fleet's cgroups
 	no    *palyra.Error      // why the tier cannot be used; nil: it can
 	pool  pool
+
+	mounts *mounts
 }
 
 // New returns tier B as far as this host has it; Probe reports how far. It makes the process a
@@ -33,7 +35,7 @@ func New(c Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Driver{fleet: f, local: c.Places}
+	b := &Driver{fleet: f, local: c.Places, mounts: newMounts()}
 	if b.local == nil {
 		b.local = &local.Places{}
 	}
@@ -137,4 +139,8 @@ func (b *Driver) Recover(ctx context.Context) error {
 }
 
 // Close implements sandbox.Backend: it ends idle cells and whatever still runs, and waits for both.
-func (b *Driver) Close() error { return b.fleet.Close(b.pool.drain) }
+func (b *Driver) Close() error {
+	err := b.fleet.Close(b.pool.drain)
+	b.mounts.close()
+	return err
+}

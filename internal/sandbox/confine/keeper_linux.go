@@ -22,6 +22,7 @@ type keeper struct {
 	b     *Driver
 	rules []cell.Rule // made ahead; nil: none
 	ahead []identity  // of the files that they were made for
+	sight *sight      // of the directories that lead to them
 	since time.Time   // when they were made
 
 	line   *cell.Conn // to its launcher
@@ -96,6 +97,7 @@ func (k *keeper) prepare() {
 	room := cells.Masks(k.b.fleet.Host.ABI)
 	k.since = time.Now()
 	k.rules = k.b.rules()
+	k.sight = lookAt(k.b.mounts, k.rules)
 	room.Rules, k.ahead = k.rules, identities(k.rules)
 	if err := k.set.Complete(&room); err != nil {
 		k.b.fleet.Log.Warn("a cell could not be prepared", "err", err)
@@ -110,7 +112,7 @@ func (k *keeper) become(u user) error {
 	}
 	k.became = cell.Spec{
 		Version: cell.Version, Path: "/", Argv: []string{"-"}, Env: []string{}, Cwd: "/", Filter: filter,
-		Landlock: cells.Masks(k.b.fleet.Host.ABI), Rlimits: k.RoomRlimits(), Watch: cell.Watch{EveryMS: watchEveryMS},
+		Landlock: cells.Masks(k.b.fleet.Host.ABI), Rlimits: k.RoomRlimits(), Watch: cell.Watch{EveryMS: watchEveryMS, Counters: k.Counters()},
 	}
 	if k.b.fleet.UID == 0 {
 		k.became.Identity = &cell.Identity{UID: int(u.uid), GID: int(u.gid)}
@@ -154,7 +156,10 @@ const aheadFor = time.Minute
 
 // anew reports whether a run must not use the rules made ahead.
 func (k *keeper) anew() bool {
-	return k.rules == nil || time.Since(k.since) > aheadFor || !slices.Equal(k.ahead, identities(k.rules))
+	if k.rules == nil || time.Since(k.since) > aheadFor {
+		return true
+	}
+	return !k.sight.same(k.b.mounts) && !slices.Equal(k.ahead, identities(k.rules))
 }
 
 // base returns what every run may do with paths of the system, and whether the rules must be made anew.

@@ -13,6 +13,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 )
 
 // TestSystemTable: nothing private may be readable because it lies below
@@ -93,7 +94,12 @@ func TestLandlockOfAJob(t *testing.T) {
 // TestRulesMadeAhead: they count while each path still names the same file, and
 // for a while only: /proc forgets its files unseen.
 func TestRulesMadeAhead(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
+	dir, err := os.MkdirTemp("/var/tmp", "palyra-rules-") // in no directory that others change all the time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "file")
 	write := func() {
 		if err := os.WriteFile(file+".new", nil, 0o644); err != nil {
 			t.Fatal(err)
@@ -104,7 +110,8 @@ func TestRulesMadeAhead(t *testing.T) {
 	}
 	write()
 	rules := []cell.Rule{{Path: file, Access: 4}, {Path: "/proc/cpuinfo", Access: 4}}
-	k := &keeper{}
+	k := &keeper{b: &Driver{mounts: newMounts()}}
+	defer k.b.mounts.close()
 	if !k.anew() {
 		t.Error("nothing was made ahead")
 	}
@@ -120,6 +127,34 @@ func TestRulesMadeAhead(t *testing.T) {
 	write()
 	if !k.anew() {
 		t.Error("the file was replaced")
+	}
+	if lookAt(k.b.mounts, rules) != nil {
+		t.Error("a directory that has just changed stands for its files")
+	}
+	settled := func() (s *sight) {
+		celltest.Until(t, "the directories have settled", func() bool { s = lookAt(k.b.mounts, rules); return s != nil })
+		return s
+	}
+	k.sight, k.ahead = settled(), nil
+	if k.anew() {
+		t.Error("no directory has changed")
+	}
+	write()
+	if !k.anew() {
+		t.Error("the file was replaced, and its directory says so")
+	}
+	k.sight = settled()
+	if os.Geteuid() == 0 {
+		if err := unix.Mount(file, file, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Unmount(file, unix.MNT_DETACH) }()
+		if !k.anew() {
+			t.Error("the file was mounted over")
+		}
+	}
+	if k.b.mounts.close(); !k.anew() {
+		t.Error("mounts are not known, and nothing else was looked at")
 	}
 	s := newStage(t)
 	j := s.job("/bin/sh")
