@@ -68,10 +68,17 @@ type hearing struct {
 	failure failure
 }
 
-// listen reads the launcher's packets. The socket closes by exec, or with the launcher.
+// listen reads the launcher's packets, when its socket closes: by exec, or with the launcher. Until then nothing is done
+// about them, and to wake for them would take the processor from who is about to execute the program.
 func listen(link *os.File, heard chan<- hearing) {
 	var h hearing
 	buf := make([]byte, 16)
+	closing := []unix.PollFd{{Fd: int32(link.Fd())}} // no events: the end is always among them
+	for {
+		if _, err := unix.Poll(closing, -1); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
 	for {
 		n, err := link.Read(buf)
 		if err != nil || n == 0 {

@@ -100,8 +100,8 @@ func (f *process) sys(nr, a, b, c, d, e, g uintptr) uintptr {
 	return f.result
 }
 
-// alive is the whole life of the process, or of a launcher off a crib. It is no method, so that assembly calls it without one more frame between: the
-// linker bounds all of them together, also where fuzzing makes them larger.
+// alive is the whole life of the process, or of a launcher off a crib. It is no method, so that assembly calls it without
+// one more frame between: the linker bounds all of them together, also where fuzzing makes them larger.
 //
 //go:nosplit
 //go:norace

@@ -55,11 +55,11 @@ func (m *mounts) close() {
 // mounts are the same, so are the files: a directory's time of change changes with its entries.
 type sight struct {
 	mounts int
-	dirs   []entry
+	dirs   []passed
 }
 
-// entry is a directory, or a file of /sys, where times tell nothing.
-type entry struct {
+// passed is a directory on such a way, or a file of /sys, where times tell nothing.
+type passed struct {
 	path string
 	identity
 	changed unix.Timespec
@@ -97,12 +97,12 @@ func lookAt(m *mounts, rules []cell.Rule) *sight {
 	return s
 }
 
-func look(at string) (entry, bool) {
+func look(at string) (passed, bool) {
 	var st unix.Stat_t
 	if unix.Stat(at, &st) != nil {
-		return entry{}, false
+		return passed{}, false
 	}
-	e := entry{path: at, identity: identity{st.Dev, st.Ino}}
+	e := passed{path: at, identity: identity{st.Dev, st.Ino}}
 	if !strings.HasPrefix(at, "/sys/") {
 		e.changed = st.Ctim
 	}
