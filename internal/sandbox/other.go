@@ -43,7 +43,7 @@ func sealCopy(context.Context, palyra.Executable) (*os.File, error) { return nil
 
 func makeCaches(string, []string, identity) error { return unsupported() }
 
-type caches struct{}
+type caches struct{ dirs []string }
 
 func (*caches) add(string)                    {}
 func (*runStart) planted() []palyra.Remnant   { return nil }
