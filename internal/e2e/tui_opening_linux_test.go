@@ -40,7 +40,7 @@ func TestTerminalUIIsEndedTwice(t *testing.T) {
 	must(t, d.cmd.Process.Signal(unix.SIGSTOP))
 	t.Cleanup(func() { _ = d.cmd.Process.Signal(unix.SIGCONT) })
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM} {
-		for n := range 4 {
+		for n := range 10 {
 			cmd := (&elsewhere{t: t, home: d.home}).command("tui")
 			s := opened{ptytest.Start(t, cmd, ptytest.Options{Rows: 30, Cols: 100, Patience: waitMost})}
 			s.Expect("\x1b[?1049h")
@@ -49,12 +49,12 @@ func TestTerminalUIIsEndedTwice(t *testing.T) {
 			}
 			for range 2 {
 				_ = cmd.Process.Signal(sig)
-				<-time.After(time.Duration(n) * time.Millisecond)
+				<-time.After(time.Duration(n) * 200 * time.Microsecond)
 			}
 			s.End()
 			out := s.Seen.String()
 			if strings.LastIndex(out, "\x1b[?1049l") < strings.LastIndex(out, "\x1b[?1049h") || !s.cooked() {
-				t.Errorf("%v, %d ms apart: %q", sig, n, out)
+				t.Errorf("%v, %d × 200 µs apart: %q", sig, n, out)
 			}
 		}
 	}
