@@ -25,7 +25,7 @@ others=$(tr ' ' '\n' <<<"$all" | grep -vx "$here" | tr '\n' ' ')
 echo "vet $here"
 CGO_ENABLED=0 "$go" vet ./...
 echo "vet $others"
-(cd tools && "$go" test ./... && "$go" build -o ../bin/vettargets ./vettargets)
+(cd tools && "$go" test ./... && "$go" build -trimpath -buildvcs=false -o ../bin/vettargets ./vettargets)
 # It builds up once what it needs to the end: collecting garbage as often as usual is a third of its time.
 # shellcheck disable=SC2086 # a list of words
 GOGC=400 bin/vettargets -kept "$("$go" env GOCACHE)/palyra-vettargets" . $others
