@@ -111,7 +111,11 @@ func TestLinesTakeTheWorst(t *testing.T) {
 		if strings.Contains(strings.Join(both.Why, " "), "cannot be read") {
 			return // `ls & && x` is nothing
 		}
-		for _, s := range []sample{a, b} {
+		parts := []sample{a, b}
+		if strings.Contains(a.script, "cd ") { // b is then about another directory, where it may be less
+			parts = parts[:1]
+		}
+		for _, s := range parts {
 			if one := Analyse(s.input()); !worse(both, one) {
 				t.Fatalf("%q is %s, %q is %s", s.script, one.Class, a.script+op+b.script, both.Class)
 			}
