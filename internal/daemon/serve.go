@@ -139,6 +139,9 @@ func (d *Daemon) doors(ctx context.Context, stop func(by palyra.Principal)) (*rp
 	if d.path.upstreams != nil {
 		c.Services = append(c.Services, mcpsvc.New(d.path.upstreams))
 	}
+	if err := paths.TellWorkspaces(nil, false); err != nil { // an earlier daemon's list is not this one's
+		return nil, err
+	}
 	server, err := rpc.New(c)
 	if err != nil {
 		return nil, err

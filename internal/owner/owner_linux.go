@@ -6,6 +6,9 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,9 +61,33 @@ func rightsNow() (r rights, err error) {
 	if err = unix.Capget(&header, &r.caps[0]); err != nil {
 		return r, err
 	}
-	r.uid, r.gid = filesAs()
+	if r.uid, r.gid = filesAs(); !told(r.uid, r.gid, r.groups...) {
+		return r, errUntold
+	}
 	return r, nil
 }
+
+var errUntold = errors.New("owner: the kernel does not tell all rights of the thread")
+
+// told reports whether the kernel names these ids. Those that have no number in this user namespace it calls by one that
+// may be somebody else's as well: what is so called cannot be given back.
+func told(uid, gid int, groups ...int) bool {
+	u, g := unnamed()
+	return u > 0 && g > 0 && uid != u && gid != g && !slices.Contains(groups, g)
+}
+
+// unnamed are the kernel's numbers for a user and a group without one; 0: they are not known.
+var unnamed = sync.OnceValues(func() (uid, gid int) {
+	number := func(name string) int {
+		b, err := os.ReadFile("/proc/sys/kernel/" + name)
+		n, e := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err != nil || e != nil {
+			return 0
+		}
+		return n
+	}
+	return number("overflowuid"), number("overflowgid")
+})
 
 // filesAs is as whom the calling thread uses files: asking for an impossible id changes nothing.
 func filesAs() (uid, gid int) {

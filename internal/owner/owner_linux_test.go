@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -321,5 +323,53 @@ func BenchmarkDo(b *testing.B) {
 		if err := Do(strange, func() error { return nil }); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// inNamespace marks this test's process in the user namespace.
+const inNamespace = "PALYRA_TEST_OWNER_NAMESPACE"
+
+// In a user namespace that was entered with a group which has no number there, nobody can give that group back: the thread
+// ends, or it would go on with the group whose number the kernel uses for such.
+func TestAGroupWithoutANumberIsNotGivenBack(t *testing.T) {
+	switch os.Getenv(inNamespace) {
+	case "":
+		if !rootOnly(t) {
+			return
+		}
+		again(t, "with", &syscall.SysProcAttr{Credential: &syscall.Credential{Groups: []uint32{5_000}}})
+		return
+	case "with":
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100_000, Size: 65_536}}
+		again(t, "in", &syscall.SysProcAttr{
+			Cloneflags: unix.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids, GidMappingsEnableSetgroups: true,
+			Credential: &syscall.Credential{NoSetGroups: true},
+		})
+		return
+	}
+	if groups, err := unix.Getgroups(); err != nil || len(groups) != 1 || os.Geteuid() != 0 {
+		t.Fatalf("not as it is meant: %v %v", groups, err)
+	}
+	var tid int
+	if err := Do(Identity{UID: 7, GID: 7}, func() error { tid = unix.Gettid(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); err != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the thread goes on")
+		}
+	}
+}
+
+// again runs the test once more in another process.
+func again(t *testing.T, step string, as *syscall.SysProcAttr) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$", "-test.v")
+	cmd.Env, cmd.SysProcAttr, cmd.Dir = append(os.Environ(), inNamespace+"="+step), as, "/"
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS: "+t.Name()) {
+		t.Errorf("%s: %v %s", step, err, out)
 	}
 }

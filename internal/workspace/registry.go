@@ -45,10 +45,10 @@ func (r *Registry) Add(ctx context.Context, path, name string, by palyra.Princip
 		_, err = r.Journal.Append(tx, e)
 		return err
 	})
+	r.tell(ctx) // after an error as well: of a write that was cut off nobody knows whether it was done
 	if err != nil {
 		return palyra.Workspace{}, fmt.Errorf("workspace: add: %w", err)
 	}
-	r.tell(ctx)
 	return w, nil
 }
 
@@ -108,10 +108,10 @@ func (r *Registry) Remove(ctx context.Context, path string, by palyra.Principal,
 		return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "%s is not a registered workspace", show(path)).
 			WithRemedy("see 'palyra workspace list'")
 	})
+	r.tell(ctx)
 	if err != nil {
 		return fmt.Errorf("workspace: remove: %w", err)
 	}
-	r.tell(ctx)
 	return nil
 }
 

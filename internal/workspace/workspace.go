@@ -45,7 +45,7 @@ type Config struct {
 	Journal store.Recorder
 	Now     func() time.Time
 	Own     []string // Palyra's own directories: state, config, runtime
-	// Tell is told which directories are registered, by Told and after each change; false: that is not known. May be nil,
+	// Tell is told which directories are registered, by Told and after each change or attempt at one; false: that is not known. May be nil,
 	// and must be where other daemons change the registry.
 	Tell func(paths []string, known bool)
 }

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -30,11 +31,11 @@ func (a *adopted) flags(cmd *cobra.Command) {
 // open opens the answer to the call: what came already, and then the connection.
 func (a *adopted) open() (io.ReadCloser, error) {
 	line, tape, ok := strings.Cut(a.connection, ",")
-	connection, err := inherited(line, "connection")
+	connection, err := inherited(line, "connection", os.ModeSocket)
 	if err != nil || !ok {
 		return nil, exit.Usagef("--%s is for the command itself", quick.AdoptFlag)
 	}
-	came, err := inherited(tape, "tape")
+	came, err := inherited(tape, "tape", 0)
 	if err != nil {
 		_ = connection.Close()
 		return nil, exit.Usagef("--%s is for the command itself", quick.AdoptFlag)
@@ -42,15 +43,15 @@ func (a *adopted) open() (io.ReadCloser, error) {
 	return taken{io.MultiReader(came, connection), connection, came}, nil
 }
 
-// inherited is a descriptor that the small program left open.
-func inherited(number, name string) (*os.File, error) {
+// inherited is a descriptor of a type that the small program left open.
+func inherited(number, name string, kind os.FileMode) (*os.File, error) {
 	fd, err := strconv.ParseUint(number, 10, 16)
 	if err != nil || fd <= 2 {
 		return nil, os.ErrInvalid
 	}
 	f := openInherited(int(fd), name)
-	if _, err := f.Stat(); err != nil {
-		return nil, err
+	if info, err := f.Stat(); err != nil || info.Mode().Type() != kind {
+		return nil, errors.Join(err, os.ErrInvalid)
 	}
 	return f, nil
 }

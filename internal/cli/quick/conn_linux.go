@@ -51,6 +51,12 @@ func newConn(fd int, until time.Time) (*conn, error) {
 	return c, nil
 }
 
+// look is how often a wait looks at the signals.
+const look = 20 * time.Millisecond
+
+// errUnsent means that a signal came before the whole request was sent: nothing was proposed.
+var errUnsent = errors.New("quick: interrupted while the request was sent")
+
 func (c *conn) close() { _ = c.file.Close() }
 
 // Read implements io.Reader. It waits no longer than the connection has time. The runtime's poller waits, so that no
@@ -62,7 +68,6 @@ func (c *conn) Read(b []byte) (int, error) {
 		if left <= 0 || c.interrupted != nil && c.interrupted() || len(c.tape) > maxMessage {
 			return 0, errStrange
 		}
-		const look = 20 * time.Millisecond // at the signals
 		if err := c.file.SetReadDeadline(time.Now().Add(min(left, look))); err != nil {
 			return 0, err
 		}
@@ -96,7 +101,11 @@ func (c *conn) send(method, kind, more string, body []byte) error {
 		n, err := unix.SendmsgN(c.fd, b, nil, nil, unix.MSG_NOSIGNAL)
 		switch {
 		case errors.Is(err, unix.EAGAIN): // it takes no more for now
-			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			if c.interrupted != nil && c.interrupted() {
+				return errUnsent
+			}
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, int(look/time.Millisecond))
+			if err != nil && !errors.Is(err, unix.EINTR) {
 				return err
 			}
 			continue
@@ -237,6 +246,7 @@ func (c *conn) stream(method string, msg []byte, hear func([]byte) error) error 
 	}
 	c.taping = true // whoever sends only a part of it has proposed it, perhaps
 	if err := c.send(method, "application/connect+proto", "Palyra-Door: agent\r\n", append(frame, msg...)); err != nil {
+		c.taping = !errors.Is(err, errUnsent)
 		return err
 	}
 	body, err := c.header()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -134,5 +135,52 @@ func TestALongRequest(t *testing.T) {
 	c.close()
 	if b := <-got; !bytes.HasSuffix(b, body) {
 		t.Errorf("%d bytes arrived", len(b))
+	}
+}
+
+// A daemon that takes no more of a request does not keep a signal from ending the command, and has been proposed nothing.
+func TestARequestIsInterrupted(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	c, err := newConn(fds[0], time.Now().Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	c.interrupted = func() bool { return true }
+	if err := c.stream("/x", make([]byte, 4<<20), nil); !errors.Is(err, errUnsent) || c.taping {
+		t.Errorf("%v, proposed: %v", err, c.taping)
+	}
+}
+
+// What is handed over stays open when nothing here refers to it any more.
+func TestWhatIsHandedOverStaysOpen(t *testing.T) {
+	c := answered(t, "")
+	c.tape = []byte("came")
+	tape, err := c.handOverTape()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := c.fd
+	defer func() { _ = errors.Join(unix.Close(tape), unix.Close(connection)) }()
+	c.close() // as the collector does
+	for range 2 {
+		runtime.GC()
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(connection, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		t.Errorf("the connection: %v, mode %o", err, st.Mode)
+	}
+	flags, err := unix.FcntlInt(uintptr(connection), unix.F_GETFD, 0)
+	status, also := unix.FcntlInt(uintptr(connection), unix.F_GETFL, 0)
+	if errors.Join(err, also) != nil || flags != 0 || status&unix.O_NONBLOCK != 0 {
+		t.Errorf("flags %x and %x: %v %v", flags, status, err, also)
+	}
+	b := make([]byte, 8)
+	if n, err := unix.Read(tape, b); err != nil || string(b[:n]) != "came" {
+		t.Errorf("%q %v", b[:n], err)
 	}
 }

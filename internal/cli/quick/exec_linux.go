@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -113,9 +114,18 @@ func (c *conn) handOverTape() (int, error) {
 	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
 		return -1, err
 	}
-	_, err = unix.FcntlInt(uintptr(c.fd), unix.F_SETFD, 0)
-	return fd, errors.Join(err, unix.SetNonblock(c.fd, false))
+	// Another number for it, which belongs to no file: the collector may close the first one before the program is another.
+	own, err := unix.FcntlInt(uintptr(c.fd), unix.F_DUPFD, firstFree)
+	runtime.KeepAlive(c.file)
+	if err != nil {
+		return -1, err
+	}
+	c.fd = own
+	return fd, unix.SetNonblock(own, false)
 }
+
+// firstFree is the lowest number of a descriptor that is none of the three streams.
+const firstFree = 3
 
 // shownOnTerminal reports whether something printed goes to a terminal, where it has to be escaped.
 func shownOnTerminal(e ended, stdout, stderr io.Writer) bool {
