@@ -28,6 +28,9 @@ type rooms struct {
 	looks  bool // the ticker goes
 	orders chan order
 	ended  chan os.Signal // children did
+
+	past []*madeRoom // rooms whose first processes have ended, until what was kept of them is given back
+	rest *time.Timer // then
 }
 
 // madeRoom is one of its rooms.
@@ -63,7 +66,7 @@ func template(errs io.Writer) int {
 	}
 	t := &rooms{
 		conn: conn, maker: m, byID: map[int]*madeRoom{}, ticker: time.NewTicker(everyDefault),
-		orders: make(chan order), ended: make(chan os.Signal, 1),
+		orders: make(chan order), ended: make(chan os.Signal, 1), rest: time.NewTimer(restsFor),
 	}
 	signal.Notify(t.ended, unix.SIGCHLD)
 	go orders(conn, t.orders)
@@ -87,6 +90,8 @@ func (t *rooms) loop() int {
 			}
 		case <-t.ticker.C:
 			t.look()
+		case <-t.rest.C:
+			t.giveBack()
 		}
 	}
 }
@@ -194,7 +199,7 @@ func (b *birth) end() {
 	}
 }
 
-// bury gives back what was kept of a room whose first process has ended.
+// bury takes leave of a room whose first process has ended.
 func (t *rooms) bury(pid int) {
 	for id, r := range t.byID {
 		if r.birth.pid != pid {
@@ -203,13 +208,27 @@ func (t *rooms) bury(pid int) {
 		delete(t.byID, id)
 		t.report(cell.Report{Kind: cell.ReportGone, Room: id, Usage: r.watch.usage(usage{})})
 		r.birth.pid = 0 // reaped: the number may be somebody else's
-		r.birth.end()
-		r.watch.close()
+		if t.past = append(t.past, r); len(t.past) == 1 {
+			t.rest.Reset(restsFor)
+		}
 	}
 	if len(t.byID) == 0 {
 		t.ticker.Stop()
 		t.looks = false
 	}
+}
+
+// restsFor is how long what was kept of a room stays when it is over. Taking its mounts down is half a millisecond of a
+// processor, at the moment when the daemon has to account for the run and answer.
+const restsFor = 3 * time.Millisecond
+
+// giveBack gives back what was kept of rooms that are over.
+func (t *rooms) giveBack() {
+	for _, r := range t.past {
+		r.birth.end()
+		r.watch.close()
+	}
+	t.past = nil
 }
 
 // cover lays a sealed program over its path in a room, or a file.

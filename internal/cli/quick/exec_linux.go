@@ -32,11 +32,14 @@ const unread = 141
 
 // execute runs a command through the gate.
 func execute(p Process, dir string, argv []string, stdout, stderr io.Writer) Answer {
-	signals := catch()
-	if _, err := Find(FullName); err != nil { // nothing is begun that could not be gone on with
-		return Answer{Full: p.Args}
+	catching := make(chan chan os.Signal, 1)
+	go func() { catching <- catch() }() // each takes two turns of a thread of its own, and what follows has to read files
+	_, err := Find(FullName)
+	c := (*conn)(nil)
+	if err == nil { // nothing is begun that could not be gone on with
+		c, err = dial(dir, p.Env)
 	}
-	c, err := dial(dir, p.Env)
+	signals := <-catching
 	if err != nil {
 		return Answer{Full: p.Args}
 	}
