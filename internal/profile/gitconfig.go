@@ -164,7 +164,10 @@ func (s *gitSettings) text(workspace string) string {
 	return b.String()
 }
 
+// gitEscapes is built when it is first used, which takes longer than to use it.
+var gitEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`)
+
 // gitQuote writes a value so that git reads it back as it is.
 func gitQuote(v string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`).Replace(v) + `"`
+	return `"` + gitEscapes.Replace(v) + `"`
 }
