@@ -31,7 +31,8 @@ type Backend struct {
 	no     *palyra.Error // why the tier cannot be used; nil: it can
 	noUser *palyra.Error // why it cannot be used for users other than root
 
-	unwatched atomic.Bool // no room may watch files, because one could not be bounded
+	last      atomic.Pointer[want] // of the last plain job
+	unwatched atomic.Bool          // no room may watch files, because one could not be bounded
 	host      hostLimits
 	stages    staging
 	layers    layers
@@ -192,7 +193,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 		return nil, err
 	}
 	j.Limits = cells.WithDefaults(j.Limits)
-	w := b.want(j)
+	w := b.usual(j)
 	for built := 0; ; {
 		k, err := b.pool.take(ctx, w)
 		if err != nil {

@@ -29,6 +29,28 @@ type want struct {
 	place string        // equal for the same sealed names in the same directory
 }
 
+// usual is the want of a job. Most jobs want what the last one did, and share it: nobody changes it.
+func (b *Backend) usual(j sandbox.Job) *want {
+	if last := b.last.Load(); last != nil && last.same(j) {
+		return last
+	}
+	w := b.want(j)
+	if j.Cage == nil && j.Layer == "" {
+		b.last.Store(w)
+	}
+	return w
+}
+
+// same reports whether a job wants the same, by everything that want reads of it.
+func (w *want) same(j sandbox.Job) bool {
+	r := &w.room
+	return j.Cage == nil && j.Layer == "" && r.UID == j.UID && r.GID == j.GID && r.Workspace == j.Workspace &&
+		r.Repository == j.Repository && w.unix == j.Unix && w.stage == j.Staged &&
+		slices.Equal(r.Mounts, j.Mounts) && slices.Equal(r.Files, j.Files) && slices.Equal(w.seals, j.Seals) &&
+		slices.Equal(w.doors, j.Doors) && slices.Equal(w.bound, j.Bound) && slices.Equal(w.moves, j.Renames)
+}
+
+// want is what decides about the room of a job, anew.
 func (b *Backend) want(j sandbox.Job) *want {
 	w := &want{
 		room: bwrap.Room{
