@@ -193,7 +193,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 		return nil, err
 	}
 	j.Limits = cells.WithDefaults(j.Limits)
-	w := b.usual(j)
+	w := b.wantLike(j)
 	for built := 0; ; {
 		k, err := b.pool.take(ctx, w)
 		if err != nil {

@@ -29,8 +29,8 @@ type want struct {
 	place string        // equal for the same sealed names in the same directory
 }
 
-// usual is the want of a job. Most jobs want what the last one did, and share it: nobody changes it.
-func (b *Backend) usual(j sandbox.Job) *want {
+// wantLike is the want of a job. Most jobs want what the last one did, and share it: nobody changes it.
+func (b *Backend) wantLike(j sandbox.Job) *want {
 	if last := b.last.Load(); last != nil && last.same(j) {
 		return last
 	}
