@@ -46,7 +46,7 @@ func TestEverythingThatIsWantedIsCompared(t *testing.T) {
 	b := &Backend{config: Config{Tmp: 1, Stages: "/stages"}}
 	base := sandbox.Job{UID: 1, GID: 1, Workspace: "/w", Seals: []string{"a", "b"}}
 	was, decide := b.want(base), 0
-	if !was.same(base) || b.wantLike(base) != b.wantLike(base) {
+	if first, second := b.wantLike(base), b.wantLike(base); !was.same(base) || first != second {
 		t.Fatal("the same job wants something else")
 	}
 	each := func(name string, job sandbox.Job) {
