@@ -146,6 +146,7 @@ func (s *supervisor) follows(limits *cell.Watch) {
 		return
 	}
 	s.phase = launching
+	_ = unix.Kill(s.pid, unix.SIGCONT) // others with its user may have stopped it while it waited; an error means that it has ended
 	err := limits.Check()
 	if err == nil {
 		err = s.watch.set(*limits)

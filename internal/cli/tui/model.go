@@ -70,7 +70,8 @@ type pane struct {
 	diff  bool
 	room  int // lines that a question was laid out for
 
-	asked *palyra.Approval // what it asks, as it is shown
+	asked *palyra.Approval  // what it asks, as it is shown
+	apart palyra.Separation // of the key, as it was when that was asked for
 }
 
 // host is what a model does outside of itself. Each returns at once, with what is to be done.
@@ -220,7 +221,7 @@ func (m *model) passed() {
 		m.relist()
 	}
 	if p := m.pane; p != nil && p.asked != nil && p.asked.Pending() && !p.diff {
-		m.ask()
+		m.lay(p)
 	}
 }
 

@@ -68,10 +68,16 @@ func (m *model) ask() cmd {
 	if p.asked == nil {
 		return nil
 	}
+	p.apart = m.apart()
+	return m.lay(p)
+}
+
+// lay lays the question out again.
+func (m *model) lay(p *pane) cmd {
 	var b bytes.Buffer
 	p.room = m.body()
 	v := question.View{
-		W: &b, Approval: *p.asked, Separation: m.apart(), Now: m.now(), Style: m.style, Width: m.paneWidth(), Short: !p.full, Own: m.own,
+		W: &b, Approval: *p.asked, Separation: p.apart, Now: m.now(), Style: m.style, Width: m.paneWidth(), Short: !p.full, Own: m.own,
 		Pane: p.room,
 	}
 	if !p.diff {

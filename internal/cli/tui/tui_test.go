@@ -655,6 +655,25 @@ func TestTheSeparationIsAsItIsNow(t *testing.T) {
 	}
 }
 
+// The clock does not read the key's file.
+func TestTheClockDoesNotLookAtTheKey(t *testing.T) {
+	b := newTable(t, 100, 60)
+	looks := 0
+	b.apart = func() palyra.Separation { looks++; return palyra.SeparationPassphrase }
+	b.send(approvalMsg{question1("Q1", "run git push")})
+	b.press("enter")
+	if looks == 0 {
+		t.Fatal("nobody looked at the key")
+	}
+	before := looks
+	for range 5 {
+		b.passed()
+	}
+	if looks != before {
+		t.Errorf("%d looks at the key in five seconds", looks-before)
+	}
+}
+
 // What follows a deny is why, also where it has several words.
 func TestPlainDeniesSayWhy(t *testing.T) {
 	for typed, want := range map[string]string{

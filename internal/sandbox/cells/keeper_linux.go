@@ -173,6 +173,9 @@ func (k *Keeper) Counters() cell.Counters { return k.counters }
 // Session sets the session that the launcher leads, for reaping what it leaves.
 func (k *Keeper) Session(pid int) { k.session = pid }
 
+// Launcher is the process that leads it; 0: it is not known.
+func (k *Keeper) Launcher() int { return k.session }
+
 // child is a Body that is a plain child process.
 type child struct{ *os.Process }
 

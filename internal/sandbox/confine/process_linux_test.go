@@ -577,6 +577,44 @@ func TestUsers(t *testing.T) {
 	settled()
 }
 
+// TestAStoppedLauncher: whoever has a user's rights can stop what waits for that user's runs, and holds none of them up.
+func TestAStoppedLauncher(t *testing.T) {
+	c := config(t)
+	c.Warm = 2
+	b := open(t, c)
+	s := newStage(t)
+	if code, out := s.script(b, "true"); code != 0 {
+		t.Fatal(code, out)
+	}
+	waiting := func() (pids []int) {
+		b.pool.mu.Lock()
+		defer b.pool.mu.Unlock()
+		for _, k := range b.pool.idle {
+			if k.user != nil {
+				pids = append(pids, k.Launcher())
+			}
+		}
+		return pids
+	}
+	celltest.Until(t, "launchers wait as their user", func() bool { return len(waiting()) == 2 })
+	for _, pid := range waiting() {
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 3 {
+		p, err := b.Start(ctx, s.job("/bin/true"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := celltest.Wait(t, p); x.Code != 0 || x.Signal != "" {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
 func TestClose(t *testing.T) {
 	c := config(t)
 	c.Warm = 1
