@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,21 +27,12 @@ func (d *daemon) nodeProfile() (profile, program, modules string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	shown := filepath.Join(filepath.Dir(d.home), "shown")
-	home := filepath.Join(shown, "node")
-	modules = filepath.Join(shown, "modules")
-	if err := os.MkdirAll(home, 0o755); err != nil {
+	home := shownNode(d.t, real)
+	modules = filepath.Join(filepath.Dir(d.home), "shown", "modules")
+	if err := os.MkdirAll(filepath.Dir(modules), 0o755); err != nil {
 		d.t.Fatal(err)
 	}
-	for from, to := range map[string]string{real: filepath.Join(home, "node"), cache: modules} {
-		if exec.Command("cp", "-al", from, to).Run() == nil {
-			continue
-		}
-		_ = os.RemoveAll(to) // another file system
-		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-			d.t.Fatalf("%v: %s", err, out)
-		}
-	}
+	linkOrCopy(d.t, cache, modules)
 	program = filepath.Join(home, "node")
 	if err := os.MkdirAll(filepath.Join(d.home, "profiles"), 0o700); err != nil {
 		d.t.Fatal(err)
@@ -48,6 +40,39 @@ func (d *daemon) nodeProfile() (profile, program, modules string) {
 	d.write(filepath.Join(d.home, "profiles", "mcp-node.toml"),
 		fmt.Sprintf("description = \"Node and MCP servers\"\n\n[[mounts]]\nsource = %q\n\n[[mounts]]\nsource = %q\n", home, modules), 0o600)
 	return "mcp-node", program, modules
+}
+
+// nodeHome is a directory with Node alone, one for all tests: each further link to it would be a change of the file for
+// those whose daemons are reading it.
+var nodeHome struct {
+	sync.Mutex
+	dir string
+}
+
+func shownNode(t testing.TB, real string) string {
+	t.Helper()
+	nodeHome.Lock()
+	defer nodeHome.Unlock()
+	if nodeHome.dir == "" {
+		dir := filepath.Join(filepath.Dir(bin(t, "palyra")), "node")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		linkOrCopy(t, real, filepath.Join(dir, "node"))
+		nodeHome.dir = dir
+	}
+	return nodeHome.dir
+}
+
+func linkOrCopy(t testing.TB, from, to string) {
+	t.Helper()
+	if exec.Command("cp", "-al", from, to).Run() == nil {
+		return
+	}
+	_ = os.RemoveAll(to) // another file system
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 const sdkServer = `import { McpServer } from "./node_modules/@modelcontextprotocol/sdk/dist/esm/server/mcp.js";
