@@ -55,7 +55,7 @@ var holds = []hold{
 	{"a warm room, beyond shared pages", "Memory", "room-KiB", false, 4096, 0, "KiB"},
 	{"the program palyra", "Memory", "palyra-MiB", false, 4, 0, "MiB"},
 	{"the program palyra-full", "Memory", "palyra-full-MiB", false, 48, 0, "MiB"},
-	{"the program palyra-tui", "Memory", "palyra-tui-MiB", false, 20, 0, "MiB"},
+	{"the program palyra-tui", "Memory", "palyra-tui-MiB", false, 32, 0, "MiB"},
 	{"the program palyrad", "Memory", "palyrad-MiB", false, 64, 0, "MiB"},
 	{"the program palyra-cell", "Memory", "palyra-cell-MiB", false, 4, 0, "MiB"},
 }
