@@ -68,14 +68,7 @@ func TestRoomsThatFail(t *testing.T) {
 func TestTemplateWithoutRights(t *testing.T) {
 	dir := workspace(t, me)
 	args := without(bwrapArgs(me, dir), "--cap-add", "ALL")
-	ours, theirs, err := cell.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := cell.NewConn(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, theirs := connected(t)
 	program, err := image()
 	if err != nil {
 		t.Fatal(err)

@@ -140,17 +140,23 @@ func start(t *testing.T, w who) *held {
 	return h
 }
 
-// launchSocket gives a cell's launcher a socket to the daemon, whose end it returns.
-func launchSocket(t testing.TB, c *exec.Cmd) *cell.Conn {
+// connected is a socket of the daemon's, and its other end.
+func connected(t testing.TB) (conn *cell.Conn, theirs *os.File) {
 	t.Helper()
 	ours, theirs, err := cell.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := cell.NewConn(ours)
-	if err != nil {
+	if conn, err = cell.NewConn(ours); err != nil {
 		t.Fatal(err)
 	}
+	return conn, theirs
+}
+
+// launchSocket gives a cell's launcher a socket to the daemon, whose end it returns.
+func launchSocket(t testing.TB, c *exec.Cmd) *cell.Conn {
+	t.Helper()
+	conn, theirs := connected(t)
 	t.Cleanup(func() { _ = conn.Close(); _ = theirs.Close() })
 	c.Args, c.ExtraFiles = append(c.Args, cell.LaunchArg), append(c.ExtraFiles, theirs)
 	return conn
@@ -159,14 +165,7 @@ func launchSocket(t testing.TB, c *exec.Cmd) *cell.Conn {
 // startWith starts a cell whose command change may change.
 func startWith(t *testing.T, change func(*exec.Cmd)) *held {
 	t.Helper()
-	ours, theirs, err := cell.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := cell.NewConn(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, theirs := connected(t)
 	h := &held{t: t, conn: cell.Orders{Conn: conn}, cmd: exec.Command(built, "supervise")}
 	h.cmd.Env, h.cmd.ExtraFiles, h.cmd.Stderr = []string{}, []*os.File{theirs}, &h.log
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -154,14 +154,7 @@ func bwrapArgs(w who, dir string) []string {
 // enterRoom starts a template in bubblewrap. Nothing is built yet.
 func enterRoom(t testing.TB, w who, dir string, args ...string) (*cell.Template, *exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	ours, theirs, err := cell.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := cell.NewConn(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, theirs := connected(t)
 	if len(args) == 0 {
 		args = bwrapArgs(w, dir)
 	}
